@@ -8,30 +8,33 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Keys stay with their instance while lists change, until the instance goes.
+// Keys stay with their instance while lists change, until the instance goes. Of 120 keys, five
+// share a bucket of the memory, which has room for four, in 7e-7 of all runs, and none is on
+// instance c in 1e-7.
 func TestSticky(t *testing.T) {
+	const keys = 120
 	table := NewTable(Sticky(Random()))
 	ids := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	table.Update(instances(ids...))
 	_, p := table.Current()
-	before := homes(p, 500, all)
+	before := homes(p, keys, all)
 	keyless := table.Pick(nil, all).Instance.ID
 	table.Update(instances(append(ids, "new1", "new2")...))
 	_, p = table.Current()
 	for range 3 {
-		if n, _ := moved(before, homes(p, 500, all), ""); n != 0 {
-			t.Errorf("%d of 500 keys moved", n)
+		if n, _ := moved(before, homes(p, keys, all), ""); n != 0 {
+			t.Errorf("%d of %d keys moved", n, keys)
 		}
 		if id := table.Pick(new(tandem.Call), all).Instance.ID; id != keyless {
 			t.Errorf("calls without a key moved from %s to %s", keyless, id)
 		}
 	}
 	up := func(n *Node) bool { return n.Instance.ID != "c" }
-	elsewhere := homes(p, 500, up)
+	elsewhere := homes(p, keys, up)
 	if n, needless := moved(before, elsewhere, "c"); n == 0 || needless != 0 {
 		t.Errorf("%d keys moved, %d of them in vain", n, needless)
 	}
-	if n, _ := moved(elsewhere, homes(p, 500, all), ""); n != 0 {
+	if n, _ := moved(elsewhere, homes(p, keys, all), ""); n != 0 {
 		t.Errorf("%d keys went back", n)
 	}
 	spread := map[string]bool{}

@@ -1,0 +1,616 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+var writePlays = flag.Bool("write-plays", false, "write what happens into the plays in testdata/plays, to be read before it is committed")
+
+// A play is a conversation of a machine with a peer, as text. A line is a command: a frame
+// from the peer, or what this side does. The indented lines below it are what follows: events,
+// and the frames that are written. A line that begins with # is a comment.
+//
+// A call's number is written index:generation, a message "in quotes" or as x*70000. Words after
+// them are flags and fields, in any order.
+//
+//	peer open=N window=N conn=N message=N     the peer's settings; first, if at all
+//	own open=N window=N conn=N message=N      this side's
+//	< FRAME …                                 a frame from the peer
+//	call NAME METHOD MESSAGE [timeout=D] [oneway] [stream]
+//	leave NAME                                its caller gives up
+//	reply ID MESSAGE [code=N]                 a method returns
+//	accept ID                                 a method accepts its stream
+//	send ID MESSAGE, receive ID, close ID     what either side does with a stream
+//	time D                                    so much time passes
+//	hold, write                               nothing is written until "write"
+//	drain, lose                               this side drains; the connection is lost
+//	open                                      asks how many slots are taken
+type play struct {
+	t    *testing.T
+	m    *machine
+	own  wire.Settings
+	peer wire.Settings
+	now  int64
+	held bool
+	out  strings.Builder
+
+	calls   map[string]*Pending
+	nameOf  map[*Pending]string
+	running map[wire.Stream]*Inbound
+}
+
+// TestPlays has every play in testdata/plays happen as it is written there.
+func TestPlays(t *testing.T) {
+	files, err := filepath.Glob("testdata/plays/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no plays: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := newPlay(t).perform(string(text))
+			if *writePlays {
+				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got != string(text) {
+				t.Errorf("it went otherwise:\n%s", difference(string(text), got))
+			}
+		})
+	}
+}
+
+// difference returns the first lines that differ.
+func difference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range max(len(w), len(g)) {
+		line := func(list []string) string {
+			if i < len(list) {
+				return list[i]
+			}
+			return "(the end)"
+		}
+		if line(w) != line(g) {
+			return fmt.Sprintf("line %d\nwant %s\n got %s", i+1, line(w), line(g))
+		}
+	}
+	return "nothing"
+}
+
+func newPlay(t *testing.T) *play {
+	own := rawSettings()
+	own.Codecs = []string{"raw", "other"}
+	return &play{
+		t: t, own: own, peer: rawSettings(), now: int64(time.Hour),
+		calls: map[string]*Pending{}, nameOf: map[*Pending]string{}, running: map[wire.Stream]*Inbound{},
+	}
+}
+
+// perform plays the commands of a text, and returns it with what has followed them.
+func (p *play) perform(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, "  ") {
+			continue // what followed when it was written
+		}
+		p.out.WriteString(line + "\n")
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		w := words(line)
+		if w[0] != "peer" && w[0] != "own" && p.m == nil {
+			p.start()
+		}
+		p.command(w)
+		if p.m != nil && !p.held {
+			p.write()
+		}
+	}
+	return p.out.String()
+}
+
+func (p *play) start() {
+	s := NewEnv(Config{Settings: p.own, Codecs: []tandem.Codec{rawCodec{}, rawCodec{}}, Stall: 10 * time.Second, Resolve: methods{
+		"echo": echo(), "talk": streaming(nil), "small": {Func: echo().Func, MaxMessage: 100},
+		"guarded": {Func: echo().Func, Guarded: true, MaxMessage: 100}, "quick": {Func: echo().Func, Timeout: time.Second},
+	}.find}).newSession(p.t.Context(), pipeEnd())
+	s.m.init(p.peer)
+	p.m = &s.m
+}
+
+// words splits a line at spaces outside quotes.
+func words(line string) []string {
+	quoted := false
+	return strings.FieldsFunc(line, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return r == ' ' && !quoted
+	})
+}
+
+// factf adds a line to what has followed the command.
+func (p *play) factf(format string, args ...any) {
+	fmt.Fprintf(&p.out, "  "+format+"\n", args...)
+}
+
+func (p *play) command(w []string) {
+	args := w[1:]
+	switch w[0] {
+	case "peer":
+		settings(p.t, &p.peer, args)
+	case "own":
+		settings(p.t, &p.own, args)
+	case "<":
+		p.frame(args)
+	case "call":
+		p.call(args)
+	case "leave":
+		p.m.leave(p.calls[args[0]])
+	case "reply":
+		p.reply(args)
+	case "accept":
+		in := p.running[id(p.t, args[0])]
+		in.accepted = true
+		p.m.appendResponse(in.id, &wire.Response{}, wire.FlagStream, nil)
+	case "send":
+		p.send(p.stream(args[0]), message(p.t, args[1]))
+	case "receive":
+		p.receive(p.stream(args[0]))
+	case "close":
+		st := p.stream(args[0])
+		st.sendErr = io.EOF
+		b := p.m.buf()
+		b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
+	case "time":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.now += int64(d)
+		p.over(p.m.expire(p.now))
+	case "hold":
+		p.held = true
+	case "write":
+		p.held = false
+	case "open":
+		p.factf("%d calls are open", p.m.calls.open)
+	case "drain":
+		p.m.draining = true
+		b := p.m.buf()
+		b.B = wire.AppendGoAway(b.B, wire.GoAway{Accepted: p.m.accepted, Message: "going"})
+	case "lose":
+		p.over(p.m.lost(errors.New("cut"), p.m.taken, "the connection was cut"))
+	default:
+		p.t.Fatalf("no command %q", w[0])
+	}
+}
+
+// settings changes settings as the words say.
+func settings(t *testing.T, s *wire.Settings, list []string) {
+	for _, w := range list {
+		name, value, _ := strings.Cut(w, "=")
+		n, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch name {
+		case "open":
+			s.MaxOpen = n
+		case "window":
+			s.StreamWindow = n
+		case "conn":
+			s.ConnWindow = n
+		case "message":
+			s.MaxMessage = n
+		default:
+			t.Fatalf("no setting %q", name)
+		}
+	}
+}
+
+func id(t *testing.T, text string) wire.Stream {
+	t.Helper()
+	index, generation, ok := strings.Cut(text, ":")
+	i, err := strconv.ParseUint(index, 10, 16)
+	g, err2 := strconv.ParseUint(generation, 10, 40)
+	if !ok || err != nil || err2 != nil {
+		t.Fatalf("%q is not the number of a call", text)
+	}
+	return wire.MakeStream(uint16(i), g)
+}
+
+func showID(id wire.Stream) string { return fmt.Sprintf("%d:%d", id.Index(), uint64(id)>>16) }
+
+func message(t *testing.T, text string) []byte {
+	t.Helper()
+	if strings.HasPrefix(text, `"`) {
+		return []byte(strings.Trim(text, `"`))
+	}
+	letter, count, _ := strings.Cut(text, "*")
+	n, err := strconv.Atoi(count)
+	if err != nil || len(letter) != 1 {
+		t.Fatalf("%q is not a message", text)
+	}
+	return bytes.Repeat([]byte(letter), n)
+}
+
+// showMessage returns a short message in quotes, and a long one as letters and their numbers.
+func showMessage(b []byte) string {
+	if len(b) <= 40 {
+		return strconv.Quote(string(b))
+	}
+	var runs []string
+	for len(b) > 0 {
+		rest := bytes.TrimLeft(b, string(b[:1]))
+		runs = append(runs, fmt.Sprintf("%c*%d", b[0], len(b)-len(rest)))
+		b = rest
+	}
+	return strings.Join(runs, "+")
+}
+
+// option returns the value of the word that begins with name=, or "".
+func option(list []string, name string) string {
+	for _, w := range list {
+		if value, ok := strings.CutPrefix(w, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func number(t *testing.T, list []string, name string) uint64 {
+	t.Helper()
+	text := option(list, name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func duration(t *testing.T, list []string) time.Duration {
+	t.Helper()
+	text := option(list, "timeout")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// typeNames and flagNames are the words for frames.
+var (
+	typeNames = map[string]wire.Type{
+		"request": wire.TypeRequest, "response": wire.TypeResponse, "data": wire.TypeData, "cancel": wire.TypeCancel, "reset": wire.TypeReset,
+		"window": wire.TypeWindow, "ping": wire.TypePing, "pong": wire.TypePong, "goaway": wire.TypeGoAway,
+	}
+	flagNames = []struct {
+		name string
+		flag wire.Flags
+	}{
+		{"end", wire.FlagEnd}, {"last", wire.FlagLast}, {"oneway", wire.FlagOneWay}, {"stream", wire.FlagStream},
+		{"compressed", wire.FlagCompressed}, {"answer", wire.FlagAnswer},
+	}
+)
+
+// frame has the machine receive a frame: its type, the number of its call except for ping, pong
+// and goaway, and what it carries.
+func (p *play) frame(w []string) {
+	h := wire.Header{Type: typeNames[w[0]]}
+	args := w[1:]
+	if h.Type < wire.TypePing {
+		h.Stream, args = id(p.t, args[0]), args[1:]
+	}
+	for _, word := range args {
+		for _, f := range flagNames {
+			if word == f.name {
+				h.Flags |= f.flag
+			}
+		}
+	}
+	payload := p.payload(h.Type, args)
+	h.Length = len(payload)
+	event, err := p.m.receive(h, payload, p.now)
+	if err != nil {
+		p.factf("error: %v", err)
+		return
+	}
+	p.happened(event)
+	p.m.promote(p.now)
+}
+
+func (p *play) payload(kind wire.Type, args []string) []byte {
+	switch kind {
+	case wire.TypeRequest:
+		r := &wire.Request{
+			Name: wire.Name{Text: []byte(args[0]), Define: option(args, "number") == "new"}, Timeout: duration(p.t, args), Size: number(p.t, args, "size"),
+			Codec: uint8(number(p.t, args, "codec")), Compressor: uint8(number(p.t, args, "compressor")),
+		}
+		if n, err := strconv.Atoi(args[0]); err == nil {
+			r.Name = wire.Name{Number: n}
+		}
+		return append(wire.AppendRequest(nil, r), message(p.t, args[1])...)
+	case wire.TypeResponse:
+		r := &wire.Response{Size: number(p.t, args, "size")}
+		if code := number(p.t, args, "code"); code > 0 {
+			r.Status = encodeStatus(&tandem.Error{Code: tandem.Code(code), Message: "bad"})
+		}
+		return append(wire.AppendResponse(nil, r), message(p.t, args[0])...)
+	case wire.TypeData:
+		return message(p.t, args[0])
+	case wire.TypeReset:
+		return encodeStatus(&tandem.Error{Code: tandem.Code(number(p.t, args, "code")), Message: "bad"})
+	case wire.TypeWindow:
+		n, err := strconv.ParseUint(args[0], 10, 32)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return wire.AppendWindow(nil, 0, 0, uint32(n))[wire.HeaderLen:]
+	case wire.TypePing, wire.TypePong:
+		return []byte{byte(number(p.t, args, "n")), 0, 0, 0, 0, 0, 0, 0}
+	case wire.TypeGoAway:
+		return wire.AppendGoAway(nil, wire.GoAway{Accepted: number(p.t, args, "accepted"), Reason: wire.Reason(number(p.t, args, "reason")), Message: "bye"})[wire.HeaderLen:]
+	}
+	return nil
+}
+
+// happened adds what the session would have to do for an event.
+func (p *play) happened(e event) {
+	switch {
+	case e.run != nil:
+		in := e.run
+		body := in.message
+		if in.owned != nil {
+			body = in.owned.Whole()
+		}
+		p.running[in.id] = in
+		p.factf("run %s %s %s%s%s", showID(in.id), in.call.Method, showMessage(body), timeLeft(p.m.env.instant(in.call.Deadline), p.now), kindWord(in))
+	case e.wake != nil:
+		p.over([]*Pending{e.wake})
+	case e.pong != 0:
+		p.factf("pong n=%d", e.pong)
+	case e.away:
+		p.factf("away")
+		p.over(p.m.lost(nil, p.m.taken, "the peer is draining"))
+	}
+}
+
+func kindWord(in *Inbound) string {
+	switch {
+	case in.stream != nil:
+		return " stream"
+	case in.oneWay:
+		return " oneway"
+	}
+	return ""
+}
+
+func timeLeft(deadline, now int64) string {
+	if deadline == 0 {
+		return ""
+	}
+	return " timeout=" + time.Duration(deadline-now).String()
+}
+
+// over adds how calls of ours ended.
+func (p *play) over(list []*Pending) {
+	for _, c := range list {
+		name := p.nameOf[c]
+		switch {
+		case c.err != nil:
+			p.factf("%s failed: %s", name, showError(c.err))
+		case c.stream != nil:
+			p.factf("%s accepted", name)
+		default:
+			if err := c.parse(p.m.s); err != nil {
+				p.factf("%s failed: %s", name, showError(tandem.AsError(err)))
+				continue
+			}
+			p.factf("%s answered %s", name, showMessage(c.Reply))
+		}
+	}
+}
+
+func showError(e *tandem.Error) string {
+	text := e.Error()
+	if e.NotExecuted {
+		text += " (not executed)"
+	}
+	return text
+}
+
+func (p *play) call(w []string) {
+	c := &Pending{Method: strings.Trim(w[1], `"`), Codec: "raw", Message: message(p.t, w[2]), done: make(chan struct{}, 1)}
+	for _, word := range w[3:] {
+		switch word {
+		case "oneway":
+			c.OneWay = true
+		case "stream":
+			c.stream = newStream(p.m, 0, nil)
+			c.stream.call, c.stream.codec = c, rawCodec{}
+		}
+	}
+	if d := duration(p.t, w); d != 0 {
+		c.Deadline = p.m.env.at(p.now + int64(d))
+	}
+	p.calls[w[0]], p.nameOf[c] = c, w[0]
+	if err := p.m.open(c, p.now); err != nil {
+		p.factf("%s failed: %s", w[0], showError(err))
+	}
+}
+
+// reply ends a method that runs.
+func (p *play) reply(w []string) {
+	in := p.running[id(p.t, w[0])]
+	delete(p.running, in.id)
+	in.reply = buffer.Get()
+	in.reply.B = append(in.reply.B, message(p.t, w[1])...)
+	var r wire.Response
+	if code := number(p.t, w, "code"); code > 0 {
+		r.Status = encodeStatus(&tandem.Error{Code: tandem.Code(code), Message: "bad"})
+	}
+	if in.Err() != nil {
+		p.factf("its context had ended")
+	}
+	p.m.respond(in, &r, 0)
+}
+
+// stream returns the stream of a call of ours, by its name, or of the peer's, by its number.
+func (p *play) stream(name string) *Stream {
+	if c := p.calls[name]; c != nil {
+		return c.stream
+	}
+	if in := p.running[id(p.t, name)]; in != nil {
+		return in.stream
+	}
+	p.t.Fatalf("no stream %q", name)
+	return nil
+}
+
+// send queues a message of a stream as Stream.SendMsg does, and does not wait.
+func (p *play) send(st *Stream, b []byte) {
+	if st.sendErr != nil {
+		p.factf("not sent: %v", SendError(st.sendErr))
+		return
+	}
+	st.sending = &bulk{id: st.id, flags: st.side | wire.FlagStream, data: b, stream: st}
+	p.m.ring.add(st.sending)
+}
+
+func (p *play) receive(st *Stream) {
+	switch {
+	case len(st.queue) > 0:
+		p.factf("received %s", showMessage(st.pop().buf.B))
+	case st.recvErr != nil:
+		p.factf("received the end: %v", st.recvErr)
+	default:
+		p.factf("nothing to receive")
+	}
+}
+
+// write adds the frames that the machine writes, until it has none.
+func (p *play) write() {
+	for b := p.m.take(); b != nil; b = p.m.take() {
+		for rest := b.B; len(rest) > 0; {
+			h, err := wire.ParseHeader(rest)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			p.factf("> %s", showFrame(p.t, h, rest[wire.HeaderLen:wire.HeaderLen+h.Length]))
+			rest = rest[wire.HeaderLen+h.Length:]
+		}
+		b.Put()
+	}
+}
+
+func showFrame(t *testing.T, h wire.Header, payload []byte) string {
+	var text string
+	for name, kind := range typeNames {
+		if kind == h.Type {
+			text = name
+		}
+	}
+	if h.Type < wire.TypePing {
+		text += " " + showID(h.Stream)
+	}
+	text += showPayload(t, h, payload)
+	for _, f := range flagNames {
+		if h.Flags&f.flag != 0 {
+			text += " " + f.name
+		}
+	}
+	return text
+}
+
+// showPayload returns what a frame carries.
+func showPayload(t *testing.T, h wire.Header, payload []byte) string {
+	fail := func(err error) {
+		if err != nil {
+			t.Fatalf("a bad frame is written: %v", err)
+		}
+	}
+	switch h.Type {
+	case wire.TypeRequest:
+		var r wire.Request
+		block, err := wire.ParseRequest(payload, &r)
+		fail(err)
+		name := string(r.Name.Text)
+		switch {
+		case r.Name.Text == nil:
+			name = strconv.Itoa(r.Name.Number)
+		case r.Name.Define:
+			name += " number=new"
+		}
+		return " " + name + " " + showMessage(block) + fields(r.Timeout, r.Size)
+	case wire.TypeResponse:
+		var r wire.Response
+		block, err := wire.ParseResponse(payload, &r)
+		fail(err)
+		return showStatus(t, r.Status) + " " + showMessage(block) + fields(0, r.Size)
+	case wire.TypeData:
+		return " " + showMessage(payload)
+	case wire.TypeReset:
+		return showStatus(t, payload)
+	case wire.TypeWindow:
+		n, err := wire.ParseWindow(payload)
+		fail(err)
+		return fmt.Sprintf(" %d", n)
+	case wire.TypePing, wire.TypePong:
+		return fmt.Sprintf(" n=%d", payload[0])
+	case wire.TypeGoAway:
+		g, err := wire.ParseGoAway(payload)
+		fail(err)
+		return fmt.Sprintf(" accepted=%d reason=%d", g.Accepted, g.Reason)
+	}
+	return ""
+}
+
+func fields(timeout time.Duration, size uint64) (text string) {
+	if timeout > 0 {
+		text += " timeout=" + timeout.String()
+	}
+	if size > 0 {
+		text += fmt.Sprintf(" size=%d", size)
+	}
+	return text
+}
+
+func showStatus(t *testing.T, b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	st, err := wire.ParseStatus(b)
+	if err != nil {
+		t.Fatalf("a bad status is written: %v", err)
+	}
+	text := fmt.Sprintf(" (%v: %s", st.Code, st.Message)
+	if st.NotExecuted {
+		text += "; not executed"
+	}
+	return text + ")"
+}

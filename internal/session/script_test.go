@@ -1,0 +1,466 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// A script has two machines talk to each other as the bytes of a string say: which side does
+// what next, and how many of the frames on their way arrive. Whatever the bytes are, no side
+// takes the other for one that breaks the protocol, each call ends once and gets its own answer,
+// and when all is over no slot, credit or memory is left.
+type script struct {
+	t     *testing.T
+	bytes []byte
+	sides [2]*actor
+	now   int64
+	calls uint32 // number of calls made
+}
+
+// actor is one side of a script.
+type actor struct {
+	s    *script
+	m    *machine
+	peer *actor
+
+	wires    []byte // written, and not arrived at the peer yet
+	pending  []*scriptCall
+	byCall   map[*Pending]*scriptCall
+	running  []*Inbound
+	draining bool
+}
+
+// scriptCall is a call that an actor has made.
+type scriptCall struct {
+	*Pending
+
+	number uint32
+	left   bool // given up by its caller
+	over   bool
+}
+
+// scriptSettings has small limits, so that scripts reach them.
+func scriptSettings() wire.Settings {
+	s := rawSettings()
+	s.MaxOpen, s.StreamWindow, s.ConnWindow, s.MaxMessage = 5, 32<<10, 128<<10, 1<<20
+	return s
+}
+
+func newScript(t *testing.T, b []byte) *script {
+	s := &script{t: t, bytes: b, now: int64(time.Hour)}
+	for i := range s.sides {
+		session := NewEnv(Config{Settings: scriptSettings(), Codecs: []tandem.Codec{rawCodec{}}, Stall: time.Hour, Resolve: methods{
+			"echo": echo(), "talk": streaming(nil),
+		}.find}).newSession(context.Background(), pipeEnd())
+		session.m.init(scriptSettings())
+		s.sides[i] = &actor{s: s, m: &session.m, byCall: map[*Pending]*scriptCall{}}
+	}
+	s.sides[0].peer, s.sides[1].peer = s.sides[1], s.sides[0]
+	return s
+}
+
+// next returns the next byte of the script, 0 after its end.
+func (s *script) next() int {
+	if len(s.bytes) == 0 {
+		return 0
+	}
+	b := s.bytes[0]
+	s.bytes = s.bytes[1:]
+	return int(b)
+}
+
+// run plays the script, lets everything come to its end, and checks what is left.
+func (s *script) run() {
+	for len(s.bytes) > 0 {
+		a := s.sides[s.next()&1]
+		a.act(s.next())
+	}
+	s.settle()
+	for i, a := range s.sides {
+		a.check(i)
+	}
+}
+
+// sizes of messages, in bytes; large ones need several blocks, and more than the windows.
+var scriptSizes = []int{0, 1, 100, 3000, 20_000, wire.MaxBlock - 100, wire.MaxBlock + 1, 200_000, 500_000} //nolint:gochecknoglobals // a constant
+
+func (a *actor) act(what int) {
+	s := a.s
+	switch what % 12 {
+	case 0, 1:
+		a.call(scriptSizes[s.next()%len(scriptSizes)], "echo")
+	case 2:
+		a.call(0, "talk")
+	case 3:
+		a.leave(s.next())
+	case 4, 5, 6:
+		a.arrive(1 + s.next()%8)
+	case 7:
+		a.reply(s.next())
+	case 8:
+		a.send(s.next())
+	case 9:
+		a.receive(s.next())
+	case 10:
+		s.now += int64(time.Duration(s.next()) * time.Millisecond)
+		a.expire()
+	case 11:
+		a.rare(s.next())
+	}
+	a.write()
+}
+
+// rare does what happens seldom on a connection.
+func (a *actor) rare(what int) {
+	switch {
+	case what < 8 && !a.draining:
+		a.draining, a.m.draining = true, true
+		b := a.m.buf()
+		b.B = wire.AppendGoAway(b.B, wire.GoAway{Accepted: a.m.accepted})
+	case what < 64:
+		a.m.slow = !a.m.slow
+	default:
+		b := a.m.buf()
+		b.B = wire.AppendPing(b.B, wire.TypePing, [8]byte{byte(what)})
+	}
+}
+
+// scriptMessage returns a message that names its call.
+func scriptMessage(call uint32, size int) []byte { return sealed(call, call, size) }
+
+func (a *actor) call(size int, method string) {
+	s := a.s
+	s.calls++
+	c := &scriptCall{number: s.calls, Pending: &Pending{Method: method, Codec: "raw", done: make(chan struct{}, 1)}}
+	switch kind := s.next(); {
+	case method == "talk":
+		c.stream = newStream(a.m, 0, nil)
+		c.stream.call, c.stream.codec = c.Pending, rawCodec{}
+	case kind%8 == 0:
+		c.OneWay = true
+	case kind%8 == 1:
+		c.Deadline = a.m.env.at(s.now + int64(time.Duration(kind)*time.Millisecond))
+	}
+	if method == "echo" {
+		c.Message = scriptMessage(c.number, size)
+	}
+	a.byCall[c.Pending] = c
+	if err := a.m.open(c.Pending, s.now); err != nil {
+		if code := err.Code; code != tandem.Unavailable && code != tandem.DeadlineExceeded && code != tandem.ResourceExhausted || !err.NotExecuted {
+			s.t.Errorf("a call that can't be made: %v", err)
+		}
+		return
+	}
+	if !c.OneWay {
+		a.pending = append(a.pending, c)
+	}
+}
+
+// pick returns one of the list that the number stands for; false if there is none.
+func pick[T any](list []T, n int, fits func(T) bool) (x T, ok bool) {
+	for i := range list {
+		if y := list[(n+i)%len(list)]; fits(y) {
+			return y, true
+		}
+	}
+	return x, false
+}
+
+func (a *actor) leave(n int) {
+	c, ok := pick(a.pending, n, func(c *scriptCall) bool { return !c.over && !c.left })
+	switch {
+	case !ok:
+	case c.stream != nil && c.state == callDone: // accepted: Abort
+		a.m.abandon(c.Pending)
+		c.stream.endRecv(GivenUp(errDeadline, false))
+		c.stream.discard()
+		c.left = true
+	case c.state != callDone:
+		a.m.leave(c.Pending)
+		c.left = true
+	}
+}
+
+// write takes what the machine writes.
+func (a *actor) write() {
+	a.m.promote(a.s.now)
+	for b := a.m.take(); b != nil; b = a.m.take() {
+		a.wires = append(a.wires, b.B...)
+		b.Put()
+	}
+}
+
+// arrive has the peer receive n frames.
+func (a *actor) arrive(n int) {
+	for range n {
+		if len(a.wires) == 0 {
+			return
+		}
+		h, err := wire.ParseHeader(a.wires)
+		if err != nil {
+			a.s.t.Fatal(err)
+		}
+		payload := bytes.Clone(a.wires[wire.HeaderLen : wire.HeaderLen+h.Length])
+		a.wires = a.wires[wire.HeaderLen+h.Length:]
+		event, err := a.peer.m.receive(h, payload, a.s.now)
+		if err != nil {
+			a.s.t.Fatalf("frame of type %d, flags %#x: %v", h.Type, h.Flags, err)
+		}
+		a.peer.happened(event)
+	}
+	a.peer.write()
+}
+
+func (a *actor) happened(e event) {
+	switch {
+	case e.run != nil:
+		a.running = append(a.running, e.run)
+	case e.wake != nil:
+		a.over(e.wake)
+	case e.away:
+		for _, p := range a.m.lost(nil, a.m.taken, "draining") {
+			a.over(p)
+		}
+	}
+}
+
+// over checks how a call has ended.
+func (a *actor) over(p *Pending) {
+	c := a.byCall[p]
+	if c.left || c.over {
+		a.s.t.Errorf("call %d has ended, and was over before", c.number)
+	}
+	switch {
+	case c.err != nil:
+		c.over = true
+		a.checkError(c, c.err)
+	case c.stream != nil: // accepted
+	default:
+		c.over = true
+		if err := c.parse(a.m.s); err != nil {
+			a.checkError(c, tandem.AsError(err))
+			return
+		}
+		if caller, number, ok := opened(c.Reply); !ok || caller != c.number || number != c.number {
+			a.s.t.Errorf("call %d got the answer of call %d", c.number, number)
+		}
+	}
+}
+
+func (a *actor) checkError(c *scriptCall, err *tandem.Error) {
+	drained := errors.Is(err, ErrDraining) && a.peer.draining
+	if c.OneWay && err.Code == tandem.ResourceExhausted { // the peer runs as many as it may
+		return
+	}
+	if err.Code != tandem.DeadlineExceeded && err.Code != tandem.Aborted && !drained {
+		a.s.t.Errorf("call %d: %v", c.number, err)
+	}
+}
+
+func (a *actor) expire() {
+	for _, p := range a.m.expire(a.s.now) {
+		a.over(p)
+	}
+}
+
+// reply ends a method that runs: with the request's message, or with an error.
+func (a *actor) reply(n int) {
+	if len(a.running) == 0 {
+		return
+	}
+	i := n % len(a.running)
+	in := a.running[i]
+	a.running = append(a.running[:i], a.running[i+1:]...)
+	var r wire.Response
+	if n%7 == 0 {
+		r.Status = encodeStatus(&tandem.Error{Code: tandem.Aborted, Message: "as it happens"})
+	}
+	if in.stream != nil && len(r.Status) == 0 {
+		a.accept(in)
+	}
+	body := in.message
+	if in.owned != nil {
+		body = in.owned.Whole()
+	}
+	in.reply = buffer.Get()
+	in.reply.B = append(in.reply.B, body...)
+	in.owned.Put()
+	a.m.respond(in, &r, 0)
+	in.cancel(canceled)
+}
+
+// stream returns one of the streams of this side that may still send, of calls of its own or of
+// the peer's.
+func (a *actor) streams() (all []*Stream) {
+	for _, c := range a.pending {
+		if c.stream != nil && c.state == callDone && !c.left && !c.stream.over {
+			all = append(all, c.stream)
+		}
+	}
+	for _, in := range a.running {
+		if in.stream != nil {
+			all = append(all, in.stream)
+		}
+	}
+	return all
+}
+
+// send does what a stream's sender can do next: accept it, send a message, or end its messages.
+func (a *actor) send(n int) {
+	st, ok := pick(a.streams(), n, func(st *Stream) bool { return st.sending == nil && st.sendErr == nil })
+	if !ok {
+		return
+	}
+	if st.in != nil && !st.in.accepted {
+		a.accept(st.in)
+		return
+	}
+	if st.in == nil && n%5 == 0 {
+		st.sendErr = io.EOF
+		b := a.m.buf()
+		b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
+		return
+	}
+	size := scriptSizes[n%len(scriptSizes)]
+	st.sending = &bulk{id: st.id, flags: st.side | wire.FlagStream, data: scriptMessage(uint32(size), size), stream: st}
+	a.m.ring.add(st.sending)
+}
+
+// accept accepts a stream of the peer's.
+func (a *actor) accept(in *Inbound) {
+	if !in.accepted && !in.canceled {
+		in.accepted = true
+		a.m.appendResponse(in.id, &wire.Response{}, wire.FlagStream, nil)
+	}
+}
+
+// receive takes a message of a stream.
+func (a *actor) receive(n int) {
+	st, ok := pick(a.streams(), n, func(st *Stream) bool { return len(st.queue) > 0 })
+	if !ok {
+		return
+	}
+	if size, _, whole := opened(st.pop().buf.B); !whole {
+		a.s.t.Errorf("a message of %d bytes of a stream is damaged", size)
+	}
+}
+
+// settle lets everything come to its end: all frames arrive, methods return, messages are
+// received. Streams are ended by those that opened them.
+func (s *script) settle() {
+	for round := 0; ; round++ {
+		busy := false
+		for _, a := range s.sides {
+			a.write()
+			for len(a.streams()) > 0 && a.receiveAll() {
+				busy = true
+			}
+			for range a.running {
+				a.reply(1)
+				busy = true
+			}
+			a.write()
+			busy = busy || len(a.wires) > 0
+			a.arrive(1000)
+			busy = a.abortStreams() || busy
+		}
+		if !busy {
+			return
+		}
+		if round > 10_000 {
+			s.t.Fatal("it does not come to its end")
+		}
+	}
+}
+
+func (a *actor) receiveAll() (some bool) {
+	for _, st := range a.streams() {
+		for len(st.queue) > 0 {
+			st.pop()
+			some = true
+		}
+	}
+	return some
+}
+
+func (a *actor) abortStreams() (some bool) {
+	for _, c := range a.pending {
+		if c.stream != nil && c.state == callDone && !c.left && !c.stream.over {
+			a.m.abandon(c.Pending)
+			c.stream.endRecv(GivenUp(errDeadline, false))
+			c.stream.discard()
+			c.left, some = true, true
+		}
+	}
+	return some
+}
+
+// check checks that nothing is left.
+func (a *actor) check(side int) {
+	m := a.m
+	var left []string
+	note := func(what string, n int) {
+		if n != 0 {
+			left = append(left, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	note("open calls", m.calls.open)
+	note("queued calls", len(m.queue))
+	note("large messages that are sent", len(m.ring.list))
+	note("large messages that arrive", len(m.incoming.list))
+	note("bytes of those", int(m.incoming.held))
+	note("running methods", m.running)
+	for _, in := range m.served {
+		if in != nil {
+			note("slot of the peer's", 1)
+		}
+	}
+	for _, c := range a.pending {
+		if !c.over && !c.left && (c.stream == nil || !c.stream.over) {
+			note(fmt.Sprintf("is a call without an end, %s in state %d", c.Method, c.state), int(c.number))
+		}
+	}
+	window := int64(m.own.ConnWindow)
+	note("bytes of the connection's window are lost", int(window-m.connSpare-m.connOwed))
+	note("bytes of credit differ between the sides", int(m.connSpare-a.peer.m.connRoom))
+	if len(left) > 0 {
+		a.s.t.Errorf("side %d: %v", side, left)
+	}
+}
+
+// TestScripts plays random scripts, the same in every run.
+func TestScripts(t *testing.T) {
+	seeds := uint64(150)
+	if raceEnabled { // there is one goroutine
+		seeds = 15
+	}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(seed, 7))
+		b := make([]byte, 100+r.IntN(1000))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		newScript(t, b).run()
+		if t.Failed() {
+			t.Fatalf("script of seed %d", seed)
+		}
+	}
+}
+
+// FuzzScripts searches for a script that ends badly.
+func FuzzScripts(f *testing.F) {
+	f.Add([]byte("two calls that are large, a stream, and a cancel"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		newScript(t, b[:min(len(b), 4096)]).run()
+	})
+}
