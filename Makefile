@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -22,6 +22,8 @@ GORELEASE     := v0.0.0-20261014143641-f0251eb4aa3e
 # make bench-compare BASE=main COMPARECOUNT=16.
 FUZZTIME   ?= 30s
 ATATIME    ?= 4
+# Tests live short, and the memory of one is soon the next one's: so less often collected.
+export GOGC ?= 200
 # The race detector lets each program sleep for a second at its end by default, so that it
 # sees races of goroutines that still run. goleak fails packages that leave any.
 export GORACE ?= atexit_sleep_ms=10
@@ -68,13 +70,20 @@ systems = ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# What runs without the race detector, or outside the workspace, runs beside the rest: each
+# waits most of the time.
 test: ## Test all that needs no server of others, with the race detector, then without it what does less under it
 	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
-	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 10m $(TESTFLAGS) work
-	$(GO) test -p $(ATATIME) -shuffle=on -timeout 5m -run "$$(.ci/unraced $(unraced))" $(TESTFLAGS) $(unraced)
-	cd $(peers) && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./...
-	cd e2e && GOWORK=off $(GO) test -race -shuffle=on -timeout 10m $(TESTFLAGS) ./interop/options ./release
+	@mkdir -p $(BIN)
+	$(MAKE) --no-print-directory test-beside >$(BIN)/beside.log 2>&1 & beside=$$!; trap 'kill $$beside 2>/dev/null || true' EXIT; status=0; \
+	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 10m $(TESTFLAGS) work || status=1; \
+	wait $$beside || status=1; cat $(BIN)/beside.log; exit $$status
+
+test-beside: ## The part of test without the race detector, and outside the workspace
+	$(GO) test -p 2 -shuffle=on -timeout 10m -run "$$(.ci/unraced $(unraced))" $(TESTFLAGS) $(unraced)
+	cd e2e && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 10m $(TESTFLAGS) ./interop/options ./release
 	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 5m -run "$$(../.ci/unraced interop/options)" $(TESTFLAGS) ./interop/options
+	cd $(peers) && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 5m $(TESTFLAGS) ./...
 
 # rpcx and Kitex have data races of their own.
 test-protocols: ## Test protocols against real peers, and one in Python; installs that as root

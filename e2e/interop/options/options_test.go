@@ -442,7 +442,7 @@ func (c *cell) call(method string, args any, opts ...client.Option) (string, err
 func optionsOf(t *testing.T, packages ...string) (names []string) {
 	t.Helper()
 	for _, pkg := range packages {
-		files, err := filepath.Glob(filepath.Join("..", "..", pkg, "*.go"))
+		files, err := filepath.Glob(filepath.Join("..", "..", "..", pkg, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -486,7 +486,7 @@ func returnsOption(f *ast.FuncDecl) bool {
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
