@@ -2,6 +2,8 @@ package session
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,7 +27,7 @@ var writePlays = flag.Bool("write-plays", false, "write what happens into the pl
 // and the frames that are written. A line that begins with # is a comment.
 //
 // A call's number is written index:generation, a message "in quotes" or as x*70000. Words after
-// them are flags and fields, in any order.
+// them are flags and fields, in any order; bytes= is what a frame carries, in hexadecimal.
 //
 //	peer open=N window=N conn=N message=N     the peer's settings; first, if at all
 //	own open=N window=N conn=N message=N      this side's
@@ -307,7 +309,7 @@ func duration(t *testing.T, list []string) time.Duration {
 var (
 	typeNames = map[string]wire.Type{
 		"request": wire.TypeRequest, "response": wire.TypeResponse, "data": wire.TypeData, "cancel": wire.TypeCancel, "reset": wire.TypeReset,
-		"window": wire.TypeWindow, "ping": wire.TypePing, "pong": wire.TypePong, "goaway": wire.TypeGoAway,
+		"window": wire.TypeWindow, "ping": wire.TypePing, "pong": wire.TypePong, "goaway": wire.TypeGoAway, "later": wire.TypeGoAway + 1,
 	}
 	flagNames = []struct {
 		name string
@@ -344,7 +346,15 @@ func (p *play) frame(w []string) {
 	p.m.promote(p.now)
 }
 
+// payload returns what a frame carries: what the words say, or the bytes after bytes=.
 func (p *play) payload(kind wire.Type, args []string) []byte {
+	if text := option(args, "bytes"); text != "" {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return b
+	}
 	switch kind {
 	case wire.TypeRequest:
 		r := &wire.Request{
@@ -353,6 +363,13 @@ func (p *play) payload(kind wire.Type, args []string) []byte {
 		}
 		if n, err := strconv.Atoi(args[0]); err == nil {
 			r.Name = wire.Name{Number: n}
+		}
+		if key, value, ok := strings.Cut(option(args, "metadata"), ":"); ok {
+			md, err := wire.AppendMetadata(nil, tandem.Metadata{key: {value}})
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			r.Metadata = md
 		}
 		return append(wire.AppendRequest(nil, r), message(p.t, args[1])...)
 	case wire.TypeResponse:
@@ -389,7 +406,7 @@ func (p *play) happened(e event) {
 			body = in.owned.Whole()
 		}
 		p.running[in.id] = in
-		p.factf("run %s %s %s%s%s", showID(in.id), in.call.Method, showMessage(body), timeLeft(p.m.env.instant(in.call.Deadline), p.now), kindWord(in))
+		p.factf("run %s %s %s%s%s", showID(in.id), in.call.Method, showMessage(body), timeLeft(p.m.env.instant(in.call.Deadline), p.now), moreOf(in))
 	case e.wake != nil:
 		p.over([]*Pending{e.wake})
 	case e.pong != 0:
@@ -400,14 +417,18 @@ func (p *play) happened(e event) {
 	}
 }
 
-func kindWord(in *Inbound) string {
+// moreOf returns what else is to be said of a call that runs.
+func moreOf(in *Inbound) (text string) {
+	for key, values := range in.call.Metadata {
+		text += " metadata=" + key + ":" + strings.Join(values, ",")
+	}
 	switch {
 	case in.stream != nil:
-		return " stream"
+		text += " stream"
 	case in.oneWay:
-		return " oneway"
+		text += " oneway"
 	}
-	return ""
+	return text
 }
 
 func timeLeft(deadline, now int64) string {
@@ -445,7 +466,7 @@ func showError(e *tandem.Error) string {
 }
 
 func (p *play) call(w []string) {
-	c := &Pending{Method: strings.Trim(w[1], `"`), Codec: "raw", Message: message(p.t, w[2]), done: make(chan struct{}, 1)}
+	c := &Pending{Method: strings.Trim(w[1], `"`), Codec: cmp.Or(option(w, "codec"), "raw"), Compressor: option(w, "compressor"), Message: message(p.t, w[2]), done: make(chan struct{}, 1)}
 	for _, word := range w[3:] {
 		switch word {
 		case "oneway":
