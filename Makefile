@@ -21,6 +21,7 @@ GORELEASE     := v0.0.0-20261014143641-f0251eb4aa3e
 # the time): make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain',
 # make bench-compare BASE=main COMPARECOUNT=16.
 FUZZTIME   ?= 30s
+FUZZDONE   ?=
 ATATIME    ?= 4
 # Tests live short, and the memory of one is soon the next one's: so less often collected.
 export GOGC ?= 200
@@ -200,8 +201,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@$(GO) test -list '^Fuzz' work | \
 	awk '/^Fuzz/ {t[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, t[i]; n = 0}' | \
 	{ failed=; while read -r package target; do \
-		echo "== $$package $$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$package" </dev/null || failed="$$failed $$target"; \
+		echo "== $$package $$target"; mark="$(FUZZDONE)/$${package//\//-}-$$target"; \
+		if [ -n "$(FUZZDONE)" ] && [ -e "$$mark" ]; then cat "$$mark"; continue; fi; \
+		if ! $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$package" </dev/null; then failed="$$failed $$target"; \
+		elif [ -n "$(FUZZDONE)" ]; then echo "done at $$(git rev-parse --short HEAD)" >"$$mark"; fi; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }; }
 
 session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a time, with -race -shuffle=on, then SOAKCALLS (1000000) calls
@@ -237,8 +240,9 @@ faults-soak: ## Run the fault lab's cell memory for SOAKTIME (1h): at most a mil
 	@.ci/install $(faulttools)
 	cd e2e/faults && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -run memory -systems tandem -soak $(SOAKTIME) $(FAULTSFLAGS)
 
-faults-inputs: ## Give every parser a million malformed inputs: all fuzz targets, a million executions each; one to three hours
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=1000000x
+faults-inputs: ## Give every parser a million malformed inputs: all fuzz targets, a million executions each; hours, and it goes on after an interruption, until "make clean"
+	@mkdir -p $(BIN)/inputs
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=1000000x FUZZDONE=$(BIN)/inputs
 
 demo: ## Run the demo: a cluster under fire, and no call lost
 	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)

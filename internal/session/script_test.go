@@ -461,6 +461,6 @@ func TestScripts(t *testing.T) {
 func FuzzScripts(f *testing.F) {
 	f.Add([]byte("two calls that are large, a stream, and a cancel"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		newScript(t, b[:min(len(b), 4096)]).run()
+		newScript(t, b[:min(len(b), 1024)]).run()
 	})
 }
