@@ -23,8 +23,6 @@ GORELEASE     := v0.0.0-20261014143641-f0251eb4aa3e
 FUZZTIME   ?= 30s
 FUZZDONE   ?=
 ATATIME    ?= 4
-# Tests live short, and the memory of one is soon the next one's: so less often collected.
-export GOGC ?= 200
 # The race detector lets each program sleep for a second at its end by default, so that it
 # sees races of goroutines that still run. goleak fails packages that leave any.
 export GORACE ?= atexit_sleep_ms=10

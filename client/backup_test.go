@@ -26,8 +26,10 @@ func warmUp(t *testing.T, c *client.Client) {
 	}
 }
 
-// jitter is the usual duration of a call: 1 to 3 ms.
-func jitter() time.Duration { return time.Millisecond + rand.N(2*time.Millisecond) }
+// jitter is the usual duration of a call: 1 to 2.82 ms. The histogram of durations has a limit at
+// 2.83 ms. If somewhat more than 5 % of the calls took longer, then chance would decide whether
+// the estimate of the 95th percentile is this limit, and many calls get a second attempt.
+func jitter() time.Duration { return time.Millisecond + rand.N(1820*time.Microsecond) }
 
 // A call that takes longer than 95 % of the others gets a second attempt at another instance;
 // its response wins, and the context of the first handler ends.
@@ -260,9 +262,9 @@ func TestBackupWithOneSlowInstance(t *testing.T) {
 		most     float64 // of the latency without second attempts
 		extra    float64
 	}{
-		// 25 runs: 0.043 with a standard deviation of 0.002, and 0.56 % with one of 0.05 %:
-		// 8 of them.
-		{balance.P2C(), true, 999, 0.2, 0.01},
+		// 25 runs: 0.043 with a standard deviation of 0.002. 96 runs: 0.51 % with one of 0.08 %,
+		// 9 of them.
+		{balance.P2C(), true, 999, 0.2, 0.013},
 		// Second attempts do not hide a slow instance from the policy. 25 runs: 0.07 % of the
 		// calls are slow, with a standard deviation of 0.02 %: 0.3 % are 12 of them, 0.5 % are
 		// 24.

@@ -70,7 +70,7 @@ func TestExplainSaysWhyNot(t *testing.T) {
 			return at, nil
 		})
 		c := cl.client(t, client.WithBreaker(resilience.BreakerConfig{Consecutive: 2}))
-		for range 30 {
+		for range 60 { // a gets two of them, but for one run in 1e9
 			_ = c.Call(t.Context(), "Test.Do", "", nil) // one in three fails
 		}
 		cl.servers[1].Close()
