@@ -71,17 +71,20 @@ help: ## List the targets
 
 # What runs without the race detector, or outside the workspace, runs beside the rest: each
 # waits most of the time.
+# GNU make runs lines with its own name in them even when it is only to print them.
+again = make --no-print-directory
+
 test: ## Test all that needs no server of others, with the race detector, then without it what does less under it
 	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
 	@mkdir -p $(BIN)
-	$(MAKE) --no-print-directory test-beside >$(BIN)/beside.log 2>&1 & beside=$$!; trap 'kill $$beside 2>/dev/null || true' EXIT; status=0; \
+	$(again) test-beside >$(BIN)/beside.log 2>&1 & beside=$$!; trap 'kill $$beside 2>/dev/null || true' EXIT; status=0; \
 	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 10m $(TESTFLAGS) work || status=1; \
 	wait $$beside || status=1; cat $(BIN)/beside.log; exit $$status
 
 test-beside: ## The part of test without the race detector, and outside the workspace
-	$(GO) test -p 2 -shuffle=on -timeout 10m -run "$$(.ci/unraced $(unraced))" $(TESTFLAGS) $(unraced)
+	tests=$$(.ci/unraced $(unraced)); $(GO) test -p 2 -shuffle=on -timeout 10m -run "$$tests" $(TESTFLAGS) $(unraced)
 	cd e2e && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 10m $(TESTFLAGS) ./interop/options ./release
-	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 5m -run "$$(../.ci/unraced interop/options)" $(TESTFLAGS) ./interop/options
+	cd e2e && tests=$$(../.ci/unraced interop/options) && GOWORK=off $(GO) test -shuffle=on -timeout 5m -run "$$tests" $(TESTFLAGS) ./interop/options
 	cd $(peers) && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 5m $(TESTFLAGS) ./...
 
 # rpcx and Kitex have data races of their own.
@@ -128,8 +131,7 @@ test-nacos: ## Test registry/nacos with a real server in a network of its own; i
 short: ## Test every module, quickly and from the cache
 	$(GO) test -short $(TESTFLAGS) work
 
-# Of a module outside the workspace, which is a small program with many dependencies,
-# lint asks only what needs no types: those linters take 20 s of CPU for each module
+# Of a module outside the workspace, which has many dependencies, lint asks only what needs no types: those linters take 20 s of CPU for each module
 # on a machine without a cache. "make lint LINTOUTSIDE=" asks all.
 LINTOUTSIDE ?= --fast-only
 
@@ -138,8 +140,12 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml sa
 	$< run --allow-parallel-runners $(LINTFLAGS) $$($(GO) list -m -f '{{.Dir}}/...') || status=1; \
 	for dir in $(outside); do \
 		echo "go vet and golangci-lint run $(LINTOUTSIDE), $$dir"; \
-		(cd "$$dir" && GOWORK=off $(GO) vet ./... && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
-	done; exit $$status
+		(cd "$$dir" && GOWORK=off $(GO) vet -tags integration ./... && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
+	done; \
+	echo "golangci-lint run, what of these is small"; \
+	(cd e2e && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./interop/... ./registries ./release ./silence ./triple) || status=1; \
+	(cd examples/migrating && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./dubbo/... ./grpc/... ./netrpc/...) || status=1; \
+	exit $$status
 
 fix: ## Let the linters mend what they can
 	@$(MAKE) --no-print-directory lint LINTFLAGS=--fix
@@ -238,9 +244,9 @@ faults-soak: ## Run the fault lab's cell memory for SOAKTIME (1h): at most a mil
 	@.ci/install $(faulttools)
 	cd e2e/faults && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -run memory -systems tandem -soak $(SOAKTIME) $(FAULTSFLAGS)
 
-faults-inputs: ## Give every parser a million malformed inputs: all fuzz targets, a million executions each; hours, and it goes on after an interruption, until "make clean"
-	@mkdir -p $(BIN)/inputs
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=1000000x FUZZDONE=$(BIN)/inputs
+faults-inputs: ## Give every parser a million malformed inputs: all fuzz targets, a million executions each; hours, and at the same commit it goes on after an interruption
+	@done=$(BIN)/inputs/$$(git describe --always --dirty); mkdir -p "$$done"; \
+	$(MAKE) --no-print-directory fuzz FUZZTIME=1000000x FUZZDONE="$$done"
 
 demo: ## Run the demo: a cluster under fire, and no call lost
 	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)

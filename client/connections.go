@@ -39,7 +39,7 @@ type Connections struct {
 	// for so long, the connection is closed. If it is, but the server answers no ping, its process
 	// hangs: then calls fail with Unavailable, except those with a deadline of their own, which
 	// wait until then. A deadline from [WithTimeout] is not their own. Over QUIC and KCP, whose
-	// acknowledgements the process makes itself, a process that hangs is a lost connection.
+	// acknowledgements the process makes itself, a process that hangs counts as a lost connection.
 	//
 	// A silent server is a suspect much earlier, after a second or four round trips. Calls then go
 	// to other instances if there are any; calls that wait for the suspect are made elsewhere if

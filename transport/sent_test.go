@@ -65,7 +65,7 @@ func TestSent(t *testing.T) {
 	}
 }
 
-// What is written to a unix socket has arrived at its host, whoever reads it.
+// Bytes written to a unix socket have arrived at the peer's host, even if no process has read them.
 func TestSentOverUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	ln, err := net.Listen("unix", path)

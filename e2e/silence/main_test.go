@@ -161,7 +161,7 @@ func newServer(network string) (address string, end func(), err error) {
 // dial returns a client of a server at an address.
 func dial(t *testing.T, network, address string) *client.Client {
 	t.Helper()
-	c, err := newCarrier(network, "", &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the server's certificate is made for each run
+	c, err := newCarrier(network, "", &tls.Config{InsecureSkipVerify: true}) // the server's certificate is made for each run
 	if err != nil {
 		t.Fatal(err)
 	}

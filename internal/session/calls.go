@@ -216,8 +216,7 @@ func (m *machine) leave(p *Pending) {
 	p.state = callLeft
 }
 
-// abandon cancels an open call at the peer. Its slot stays taken until the peer answers, unless
-// no more calls may be made.
+// abandon cancels an open call at the peer. Its slot stays taken until the peer answers.
 func (m *machine) abandon(p *Pending) {
 	if s := m.calls.get(p.id); s != nil {
 		s.p = nil
@@ -227,9 +226,6 @@ func (m *machine) abandon(p *Pending) {
 	p.rest, p.answer = nil, nil
 	b := m.buf()
 	b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeCancel, Stream: p.id})
-	if m.away != nil {
-		m.calls.release(p.id)
-	}
 }
 
 // finish frees the slot of a call that the peer has answered.

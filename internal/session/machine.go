@@ -191,17 +191,13 @@ func (m *machine) expire(now int64) (over []*Pending) {
 }
 
 // lost ends the calls that will get no response: all of them if the connection ended,
-// and cause says why; with a nil cause, those that a draining peer has not accepted. It also
-// frees the slots of calls that were given up: the peer answers none that it has not accepted.
+// and cause says why; with a nil cause, those that a draining peer has not accepted.
 // offered is how many bytes may have reached the connection.
 func (m *machine) lost(cause error, offered uint64, reason string) (over []*Pending) {
 	for i := range m.calls.slots {
 		s := &m.calls.slots[i]
 		p := s.p
 		if p == nil {
-			if m.away != nil && s.id&freeSlot == 0 {
-				m.calls.release(s.id)
-			}
 			continue
 		}
 		refused := m.away != nil && p.ordinal > m.away.Accepted

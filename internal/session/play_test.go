@@ -40,7 +40,6 @@ var writePlays = flag.Bool("write-plays", false, "write what happens into the pl
 //	time D                                    so much time passes
 //	hold, write                               nothing is written until "write"
 //	drain, lose                               this side drains; the connection is lost
-//	open                                      asks how many slots are taken
 type play struct {
 	t    *testing.T
 	m    *machine
@@ -193,8 +192,6 @@ func (p *play) command(w []string) {
 		p.held = true
 	case "write":
 		p.held = false
-	case "open":
-		p.factf("%d calls are open", p.m.calls.open)
 	case "drain":
 		p.m.draining = true
 		b := p.m.buf()
@@ -323,8 +320,11 @@ var (
 // frame has the machine receive a frame: its type, the number of its call except for ping, pong
 // and goaway, and what it carries.
 func (p *play) frame(w []string) {
-	h := wire.Header{Type: typeNames[w[0]]}
-	args := w[1:]
+	kind, known := typeNames[w[0]]
+	if !known {
+		p.t.Fatalf("no frame %q", w[0])
+	}
+	h, args := wire.Header{Type: kind}, w[1:]
 	if h.Type < wire.TypePing {
 		h.Stream, args = id(p.t, args[0]), args[1:]
 	}

@@ -252,7 +252,7 @@ func (s *Session) writeSlowly(rest []byte) error {
 		s.wroteSlowly(n, time.Since(began))
 		switch {
 		case err == nil, n > 0 && n < len(part) && errors.Is(err, os.ErrDeadlineExceeded):
-			rest = rest[n:]
+			rest, before = rest[n:], s.acked()
 		case errors.Is(err, os.ErrDeadlineExceeded) && s.acked() > before:
 			before = s.acked()
 		case errors.Is(err, os.ErrDeadlineExceeded):

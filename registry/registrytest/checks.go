@@ -213,11 +213,10 @@ func revisions(s *session) {
 	}
 }
 
-// released runs one watch first, for goroutines that the registry's client starts only
-// once, and then checks that a second watch leaves no goroutines behind.
-// released fails when watches leave goroutines behind in every round. What a registration
-// has begun when its Register returned, such as keeping a lease, may start goroutines in
-// the first round, also in a server in this process; it does so once.
+// released fails when watches leave goroutines behind in every round. The registry's client
+// starts some goroutines only once, and what a registration has begun when its Register
+// returned, such as keeping a lease, may start others in the first round, also in a server in
+// this process.
 func released(s *session) {
 	const rounds, watches = 3, 5
 	s.register(instance("a"))

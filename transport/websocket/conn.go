@@ -29,7 +29,7 @@ type conn struct {
 
 	ws    *ws.Conn
 	in    *transport.Inbox
-	below *transport.Conn // the connection below, for what its kernel knows
+	below *transport.Conn // the connection below, for Sent only
 
 	writing sync.Mutex
 	closed  atomic.Bool
@@ -58,7 +58,7 @@ func (c secured) ConnectionState() tls.ConnectionState {
 
 func newConn(w *ws.Conn, raw net.Conn) net.Conn {
 	w.SetReadLimit(-1) // a message is read in pieces
-	c := &conn{Conn: raw, ws: w, in: transport.NewInbox(), below: transport.Wrap(raw)}
+	c := &conn{Conn: raw, ws: w, in: transport.NewInbox(), below: &transport.Conn{Conn: raw}}
 	go c.receive() // until the WebSocket has ended
 	if t, ok := raw.(interface{ ConnectionState() tls.ConnectionState }); ok {
 		return secured{c, t.ConnectionState}
