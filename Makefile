@@ -52,9 +52,9 @@ RELEASEFLAGS ?=
 # race of a library's.
 unraced = $(filter-out ./e2e/%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build .*!race' .))))
 modules = $$($(GO) list -m -f '{{.Dir}}')
-# Servers and clients of others bring so many modules that what is tested, measured or shown
-# with them stands outside the workspace, whose versions they would change: the bench's
-# peers, tests from end to end, and programs before and after they moved to tandem.
+# Third-party servers and clients require so many modules that what is tested, measured or
+# shown with them is outside the workspace, whose versions they would change: the bench's
+# peers, end-to-end tests, and programs before and after they moved to tandem.
 peers   = bench/peers
 outside = $(peers) e2e examples/migrating
 # Nacos takes too long to start for every run; it has a target of its own.
@@ -69,15 +69,15 @@ systems = ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# What runs without the race detector, or outside the workspace, runs beside the rest: each
-# waits most of the time.
-# GNU make runs lines with its own name in them even when it is only to print them.
+# Not $(MAKE): make runs a recipe line with that in it even when it should only print it (-n).
 again = make --no-print-directory
 
-test: ## Test all that needs no server of others, with the race detector, then without it what does less under it
+# test-beside runs at the same time, as both parts wait most of the time. It has a process group
+# of its own, so that nothing of it is left when this is interrupted.
+test: ## Test all that needs no third-party servers, with the race detector, and without it what does less under it
 	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
 	@mkdir -p $(BIN)
-	$(again) test-beside >$(BIN)/beside.log 2>&1 & beside=$$!; trap 'kill $$beside 2>/dev/null || true' EXIT; status=0; \
+	set -m; $(again) test-beside >$(BIN)/beside.log 2>&1 & beside=$$!; set +m; trap 'kill -- -$$beside 2>/dev/null || true' EXIT; trap 'exit 130' INT TERM; status=0; \
 	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 10m $(TESTFLAGS) work || status=1; \
 	wait $$beside || status=1; cat $(BIN)/beside.log; exit $$status
 
@@ -128,10 +128,11 @@ test-nacos: ## Test registry/nacos with a real server in a network of its own; i
 	cd registry/nacos && $(GO) test -race -tags integration -c -o $(BIN)/nacos.test .
 	cd registry/nacos && NACOS_SERVER=$(BIN)/nacos unshare -rn sh -c 'ip link set lo up && exec $(BIN)/nacos.test -test.v -test.shuffle=on -test.timeout=20m -test.run=Real $(TESTFLAGS)'
 
-short: ## Test every module, quickly and from the cache
+short: ## Test every module of the workspace, quickly and from the cache
 	$(GO) test -short $(TESTFLAGS) work
 
-# Of a module outside the workspace, which has many dependencies, lint asks only what needs no types: those linters take 20 s of CPU for each module
+# For modules outside the workspace, which have many dependencies, lint runs only the linters
+# that need no types; the others take 20 s of CPU for each module
 # on a machine without a cache. "make lint LINTOUTSIDE=" asks all.
 LINTOUTSIDE ?= --fast-only
 
@@ -142,7 +143,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml sa
 		echo "go vet and golangci-lint run $(LINTOUTSIDE), $$dir"; \
 		(cd "$$dir" && GOWORK=off $(GO) vet -tags integration ./... && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
 	done; \
-	echo "golangci-lint run, what of these is small"; \
+	echo "golangci-lint run, all linters, for those packages of them that have few dependencies"; \
 	(cd e2e && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./interop/... ./registries ./release ./silence ./triple) || status=1; \
 	(cd examples/migrating && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./dubbo/... ./grpc/... ./netrpc/...) || status=1; \
 	exit $$status
@@ -157,7 +158,7 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT):
 fmt: ## Fail if a file is not formatted
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 
-vet: ## Vet every module
+vet: ## Vet every module of the workspace, and the core alone (lint vets the others)
 	$(GO) vet work
 	GOWORK=off $(GO) vet ./...
 
@@ -280,7 +281,7 @@ cover: ## Show how much of the core its tests cover
 	@$(GO) tool cover -func=coverage.out | tail -1
 
 vuln: ## Look for known vulnerabilities (needs the network; not part of ci)
-	@for dir in $(modules); do (cd "$$dir" && $(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
+	@for dir in $(modules) $(outside); do (cd "$$dir" && GOWORK=off $(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
 
 sbom      = $(BIN)/cyclonedx-gomod-$(CYCLONEDX)
 gorelease = $(BIN)/gorelease-$(GORELEASE)

@@ -72,17 +72,17 @@ func serveProcess(network string) error {
 	return err
 }
 
-// carrier is a transport of this program, with what its user closes.
-type carrier struct {
+// medium is a transport of this program, with what its user closes.
+type medium struct {
 	tandem.Transport
 
 	address string // to listen on
 	close   func() error
 }
 
-// newCarrier returns a transport by its name. config is for those that have TLS.
-func newCarrier(network, dir string, config *tls.Config) (c carrier, err error) {
-	c = carrier{Transport: transport.TCP(), address: "127.0.0.1:0", close: func() error { return nil }}
+// newMedium returns a transport by its name. config is for those that have TLS.
+func newMedium(network, dir string, config *tls.Config) (c medium, err error) {
+	c = medium{Transport: transport.TCP(), address: "127.0.0.1:0", close: func() error { return nil }}
 	switch network {
 	case "plain":
 	case "tls":
@@ -110,8 +110,9 @@ func newCarrier(network, dir string, config *tls.Config) (c carrier, err error) 
 	return c, err
 }
 
-// cut is a request of the method Wait; it says on which channel of waiting the handler reports.
-type cut struct{ Name string }
+// waitRequest is the request of the method Wait. The handler closes the channel that waiting has
+// for Name, if there is one.
+type waitRequest struct{ Name string }
 
 // newServer serves Echo, which answers, and Wait, which answers when its context ends.
 func newServer(network string) (address string, end func(), err error) {
@@ -127,7 +128,7 @@ func newServer(network string) (address string, end func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	c, err := newCarrier(network, dir, &tls.Config{Certificates: []tls.Certificate{pair}})
+	c, err := newMedium(network, dir, &tls.Config{Certificates: []tls.Certificate{pair}})
 	if err != nil {
 		return "", nil, err
 	}
@@ -138,7 +139,7 @@ func newServer(network string) (address string, end func(), err error) {
 	srv := server.New(server.WithSilence(silence), server.WithLogger(slog.New(slog.DiscardHandler)))
 	if err := errors.Join(
 		server.Handle(srv, "Echo", func(_ context.Context, n *int) (*int, error) { return n, nil }),
-		server.Handle(srv, "Wait", func(ctx context.Context, r *cut) (*int, error) {
+		server.Handle(srv, "Wait", func(ctx context.Context, r *waitRequest) (*int, error) {
 			<-ctx.Done()
 			if ended, ok := waiting.Load(r.Name); ok {
 				close(ended.(chan struct{}))
@@ -161,7 +162,7 @@ func newServer(network string) (address string, end func(), err error) {
 // dial returns a client of a server at an address.
 func dial(t *testing.T, network, address string) *client.Client {
 	t.Helper()
-	c, err := newCarrier(network, "", &tls.Config{InsecureSkipVerify: true}) // the server's certificate is made for each run
+	c, err := newMedium(network, "", &tls.Config{InsecureSkipVerify: true}) // the server's certificate is made for each run
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -54,7 +55,8 @@ type play struct {
 	running map[wire.Stream]*Inbound
 }
 
-// TestPlays has every play in testdata/plays happen as it is written there.
+// TestPlays performs every play in testdata/plays, and compares what follows each command with the
+// text of the file.
 func TestPlays(t *testing.T) {
 	files, err := filepath.Glob("testdata/plays/*.txt")
 	if err != nil || len(files) == 0 {
@@ -73,7 +75,7 @@ func TestPlays(t *testing.T) {
 				}
 			}
 			if got != string(text) {
-				t.Errorf("it went otherwise:\n%s", difference(string(text), got))
+				t.Errorf("the play differs from its file:\n%s", difference(string(text), got))
 			}
 		})
 	}
@@ -302,20 +304,39 @@ func duration(t *testing.T, list []string) time.Duration {
 	return d
 }
 
-// typeNames and flagNames are the words for frames.
+type flagName struct {
+	name string
+	flag wire.Flags
+}
+
+// typeNames, flagNames and fieldNames are the words for frames and calls. inOrder is how many
+// words a frame has before its flags and fields.
 var (
+	fieldNames = []string{"number", "timeout", "size", "codec", "compressor", "metadata", "code", "n", "accepted", "reason", "bytes"}
+	inOrder    = map[wire.Type]int{wire.TypeRequest: 2, wire.TypeResponse: 1, wire.TypeData: 1, wire.TypeWindow: 1}
+
 	typeNames = map[string]wire.Type{
 		"request": wire.TypeRequest, "response": wire.TypeResponse, "data": wire.TypeData, "cancel": wire.TypeCancel, "reset": wire.TypeReset,
 		"window": wire.TypeWindow, "ping": wire.TypePing, "pong": wire.TypePong, "goaway": wire.TypeGoAway, "later": wire.TypeGoAway + 1,
 	}
-	flagNames = []struct {
-		name string
-		flag wire.Flags
-	}{
+	flagNames = []flagName{
 		{"end", wire.FlagEnd}, {"last", wire.FlagLast}, {"oneway", wire.FlagOneWay}, {"stream", wire.FlagStream},
 		{"compressed", wire.FlagCompressed}, {"answer", wire.FlagAnswer},
 	}
 )
+
+// checkWords fails for a word that is neither a flag nor a field, so that no slip of the pen is
+// taken for nothing.
+func checkWords(t *testing.T, list []string) {
+	t.Helper()
+	for _, w := range list {
+		name, _, field := strings.Cut(w, "=")
+		known := slices.ContainsFunc(flagNames, func(f flagName) bool { return f.name == w })
+		if !known && (!field || !slices.Contains(fieldNames, name)) {
+			t.Fatalf("no flag or field %q", w)
+		}
+	}
+}
 
 // frame has the machine receive a frame: its type, the number of its call except for ping, pong
 // and goaway, and what it carries.
@@ -335,6 +356,11 @@ func (p *play) frame(w []string) {
 			}
 		}
 	}
+	fixed := inOrder[h.Type]
+	if option(args, "bytes") != "" {
+		fixed = 0
+	}
+	checkWords(p.t, args[fixed:])
 	payload := p.payload(h.Type, args)
 	h.Length = len(payload)
 	event, err := p.m.receive(h, payload, p.now)
@@ -467,6 +493,7 @@ func showError(e *tandem.Error) string {
 
 func (p *play) call(w []string) {
 	c := &Pending{Method: strings.Trim(w[1], `"`), Codec: cmp.Or(option(w, "codec"), "raw"), Compressor: option(w, "compressor"), Message: message(p.t, w[2]), done: make(chan struct{}, 1)}
+	checkWords(p.t, w[3:])
 	for _, word := range w[3:] {
 		switch word {
 		case "oneway":
@@ -489,6 +516,7 @@ func (p *play) call(w []string) {
 func (p *play) reply(w []string) {
 	in := p.running[id(p.t, w[0])]
 	delete(p.running, in.id)
+	checkWords(p.t, w[2:])
 	in.reply = buffer.Get()
 	in.reply.B = append(in.reply.B, message(p.t, w[1])...)
 	var r wire.Response

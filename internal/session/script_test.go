@@ -25,6 +25,9 @@ type script struct {
 	sides [2]*actor
 	now   int64
 	calls uint32 // number of calls made
+
+	ran    map[uint32]bool // calls whose method has run
+	notRun map[uint32]bool // calls that have ended as not executed
 }
 
 // actor is one side of a script.
@@ -57,7 +60,7 @@ func scriptSettings() wire.Settings {
 }
 
 func newScript(t *testing.T, b []byte) *script {
-	s := &script{t: t, bytes: b, now: int64(time.Hour)}
+	s := &script{t: t, bytes: b, now: int64(time.Hour), ran: map[uint32]bool{}, notRun: map[uint32]bool{}}
 	for i := range s.sides {
 		session := NewEnv(Config{Settings: scriptSettings(), Codecs: []tandem.Codec{rawCodec{}}, Stall: time.Hour, Resolve: methods{
 			"echo": echo(), "talk": streaming(nil),
@@ -88,6 +91,11 @@ func (s *script) run() {
 	s.settle()
 	for i, a := range s.sides {
 		a.check(i)
+	}
+	for number := range s.notRun {
+		if s.ran[number] {
+			s.t.Errorf("call %d ended as not executed, and has run", number)
+		}
 	}
 }
 
@@ -221,10 +229,21 @@ func (a *actor) arrive(n int) {
 	a.peer.write()
 }
 
+// requestOf returns the message of a request.
+func requestOf(in *Inbound) []byte {
+	if in.owned != nil {
+		return in.owned.Whole()
+	}
+	return in.message
+}
+
 func (a *actor) happened(e event) {
 	switch {
 	case e.run != nil:
 		a.running = append(a.running, e.run)
+		if number, _, ok := opened(requestOf(e.run)); ok {
+			a.s.ran[number] = true
+		}
 	case e.wake != nil:
 		a.over(e.wake)
 	case e.away:
@@ -258,6 +277,9 @@ func (a *actor) over(p *Pending) {
 }
 
 func (a *actor) checkError(c *scriptCall, err *tandem.Error) {
+	if err.NotExecuted {
+		a.s.notRun[c.number] = true
+	}
 	drained := errors.Is(err, ErrDraining) && a.peer.draining
 	if c.OneWay && err.Code == tandem.ResourceExhausted { // the peer runs as many as it may
 		return
@@ -288,12 +310,8 @@ func (a *actor) reply(n int) {
 	if in.stream != nil && len(r.Status) == 0 {
 		a.accept(in)
 	}
-	body := in.message
-	if in.owned != nil {
-		body = in.owned.Whole()
-	}
 	in.reply = buffer.Get()
-	in.reply.B = append(in.reply.B, body...)
+	in.reply.B = append(in.reply.B, requestOf(in)...)
 	in.owned.Put()
 	a.m.respond(in, &r, 0)
 	in.cancel(canceled)
@@ -405,7 +423,7 @@ func (a *actor) abortStreams() (some bool) {
 	return some
 }
 
-// givenUp returns how many slots are taken by calls that nobody waits for.
+// givenUp returns the number of slots of calls that were given up and are not answered.
 func (a *actor) givenUp() (n int) {
 	for _, s := range a.m.calls.slots {
 		if s.p == nil && s.id&freeSlot == 0 {

@@ -64,6 +64,34 @@ func TestUploadsOnASlowLink(t *testing.T) {
 	})
 }
 
+// A writer whose peer stops reading gives up, though what it wrote before has arrived at the
+// peer's host, as over a unix socket. The last bytes were taken in the first stall timeout, and
+// none in the second.
+func TestStalledWriteEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stall = 3 * time.Second
+		cfg := serverConfig(methods{"much": unary(func(context.Context, []byte) ([]byte, error) { return make([]byte, 3<<20), nil })})
+		cfg.Stall = stall
+		env := NewEnv(cfg)
+		mine, peer := memory()
+		send(t, peer, wire.AppendPreface(nil, rawSettings()))
+		s, loop, err := env.Accept(context.Background(), &kernel{Conn: mine}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env.wg.Go(loop)
+		id := wire.MakeStream(0, 1)
+		send(t, peer, rawFrame(wire.TypeRequest, wire.FlagEnd, id, requestHead("much")))
+		time.Sleep(time.Second) // virtual
+		send(t, peer, wire.AppendWindow(nil, id, 0, 4<<20))
+		start := time.Now()
+		<-s.Done()
+		within(t, "the session ended", start, stall, 2*stall)
+		_ = peer.Close()
+		env.Close(time.Minute)
+	})
+}
+
 // The stall timeout of a request runs from when it gets credit, not from its beginning, and
 // the time during which the peer sent other requests does not count.
 func TestWaitForCreditIsNoStall(t *testing.T) {
