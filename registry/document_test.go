@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -108,4 +109,56 @@ func ExampleMemory_PutDocument() {
 	// Output:
 	// {"default": {"timeout": "2s"}} <nil>
 	// read it <nil>
+}
+
+func TestOverridesKey(t *testing.T) {
+	seen := map[string]string{}
+	for path, want := range map[string]string{
+		"/shop/Cart":               "/tandem-overrides/shop/Cart",
+		"Arith":                    "/tandem-overrides/Arith",
+		"/shop/applied/till":       "/tandem-overrides/shop/_applied/till",
+		"/shop/_applied/till":      "/tandem-overrides/shop/__applied/till",
+		"/shop/appliedly/till":     "/tandem-overrides/shop/appliedly/till",
+		"/applied":                 "/tandem-overrides/_applied",
+		"/shop/applied/till/":      "/tandem-overrides/shop/_applied/till/",
+		"/tandem-overrides/a":      "/tandem-overrides/tandem-overrides/a",
+		"/shop//till":              "/tandem-overrides/shop//till",
+		"/dubbo/a.Greeter/applied": "/tandem-overrides/dubbo/a.Greeter/_applied",
+	} {
+		got := registry.OverridesKey(path)
+		if got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+		if other, twice := seen[got]; twice {
+			t.Errorf("%s and %s have the same key", path, other)
+		}
+		seen[got] = path
+	}
+}
+
+// Two programs that change a document at once lose nothing: the later one begins again.
+func ExampleMemory_SwapDocument() {
+	m, ctx := registry.NewMemory(), context.Background()
+	change := func(add string) {
+		for {
+			old, err := m.ReadDocument(ctx, "/lists/cart")
+			if err == nil {
+				err = m.SwapDocument(ctx, "/lists/cart", old, append(bytes.Clone(old), add...))
+			}
+			if !errors.Is(err, registry.ErrChanged) {
+				fmt.Println(add, err)
+				return
+			}
+		}
+	}
+	change("drain 10.0.0.1; ")
+	change("drain 10.0.0.2; ")
+	fmt.Println(m.SwapDocument(ctx, "/lists/cart", nil, []byte("mine")))
+	text, err := m.ReadDocument(ctx, "/lists/cart")
+	fmt.Println(string(text), err)
+	// Output:
+	// drain 10.0.0.1;  <nil>
+	// drain 10.0.0.2;  <nil>
+	// memory registry: document "/lists/cart": the document has been changed meanwhile
+	// drain 10.0.0.1; drain 10.0.0.2;  <nil>
 }

@@ -22,9 +22,10 @@ type Memory struct {
 }
 
 var (
-	_ Registrar = (*Memory)(nil)
-	_ Resolver  = (*Memory)(nil)
-	_ Documents = (*Memory)(nil)
+	_ Registrar      = (*Memory)(nil)
+	_ DocumentFinder = (*Memory)(nil)
+	_ Documents      = (*Memory)(nil)
+	_ DocumentWriter = (*Memory)(nil)
 )
 
 // NewMemory returns an empty Memory.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,27 +26,70 @@ type memoryReport struct {
 func (m *Memory) PutDocument(key string, text []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.documentLocked(key).text = slices.Clone(text)
+	m.documentLocked(key).text = memoryText(text)
 	m.wakeLocked()
 }
 
-// WriteDocument checks the document and stores it as PutDocument does. Like the other
-// methods it fails while Fail is in effect. See [DocumentWriter].
-func (m *Memory) WriteDocument(ctx context.Context, key string, text []byte) error {
+// memoryOverrides is the key that DocumentsOf returns: a Memory has one list.
+const memoryOverrides = "/tandem-overrides"
+
+// DocumentsOf returns m, and the same key for every target. See [DocumentFinder].
+func (m *Memory) DocumentsOf(Target) (d Documents, key string, err error) {
+	return m, memoryOverrides, nil
+}
+
+// ReadDocument returns a document. Like the other methods it fails while Fail is in
+// effect. See [DocumentWriter].
+func (m *Memory) ReadDocument(ctx context.Context, key string) ([]byte, error) {
 	if key == "" {
-		return errors.New("memory registry: a document needs a key")
+		return nil, errNoKey
+	}
+	text, _, err := m.document(key)
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case CheckDocument(text) != nil:
+		return nil, fmt.Errorf("memory registry: %w", CheckDocument(text))
+	}
+	return text, nil
+}
+
+var errNoKey = errors.New("memory registry: a document needs a key")
+
+// SwapDocument stores or deletes a document. Like the other methods it fails while Fail is
+// in effect. See [DocumentWriter].
+func (m *Memory) SwapDocument(ctx context.Context, key string, old, text []byte) error {
+	if key == "" {
+		return errNoKey
 	}
 	if err := CheckDocument(text); err != nil {
 		return fmt.Errorf("memory registry: %w", err)
 	}
-	m.mu.Lock()
-	failure := m.failure
-	m.mu.Unlock()
-	if failure != nil {
-		return failure
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	m.PutDocument(key, text)
-	return ctx.Err()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failure != nil {
+		return m.failure
+	}
+	p := m.documentLocked(key)
+	if !bytes.Equal(p.text, old) {
+		return fmt.Errorf("memory registry: document %.100q: %w", key, ErrChanged)
+	}
+	p.text = memoryText(text)
+	m.wakeLocked()
+	return nil
+}
+
+// memoryText returns a copy of a document, nil for none.
+func memoryText(text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	return bytes.Clone(text)
 }
 
 // documentLocked returns the document and the reports of a key, and creates them if there

@@ -124,7 +124,24 @@ func writeDocument(ctx context.Context, where string, text []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return writer.WriteDocument(ctx, key, text)
+	return replaceDocument(ctx, writer, key, text)
+}
+
+// mostSwaps is how often replaceDocument tries to replace a document that others change.
+const mostSwaps = 20
+
+// replaceDocument replaces a document, whatever is in it.
+func replaceDocument(ctx context.Context, w registry.DocumentWriter, key string, text []byte) error {
+	for range mostSwaps {
+		old, err := w.ReadDocument(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err = w.SwapDocument(ctx, key, old, text); !errors.Is(err, registry.ErrChanged) {
+			return err
+		}
+	}
+	return fmt.Errorf("others change it all the time: %d attempts: %w", mostSwaps, registry.ErrChanged)
 }
 
 // printPart prints a part of a policy, unless it is nil.

@@ -86,6 +86,8 @@ const name = "consul registry"
 // Registry is a list in Consul: a Registrar, and a Resolver of this list and of
 // others. It is safe for concurrent use.
 type Registry struct {
+	documents // of the own place
+
 	settings settings
 	own      place // zero for a Resolver
 	shared   *registry.Shared[*agents]
@@ -158,6 +160,7 @@ func New(target string, opts ...Option) (*Registry, error) {
 		return nil, err
 	}
 	r.release = sync.OnceFunc(r.release)
+	r.documents.place = r.own
 	return r, nil
 }
 
@@ -170,6 +173,7 @@ func newRegistry(opts []Option) *Registry {
 	for _, opt := range opts {
 		opt(&r.settings)
 	}
+	r.documents.registry = r
 	r.shared = &registry.Shared[*agents]{
 		Open:  func(hosts string) (*agents, error) { return dial(hosts, r.settings) },
 		Close: (*agents).close,

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,34 @@ import (
 var (
 	_ registry.Documents      = (*Registry)(nil)
 	_ registry.DocumentWriter = (*Registry)(nil)
+	_ registry.DocumentFinder = (*Registry)(nil)
+	_ registry.DocumentWriter = documents{}
 )
+
+// documents are the documents in the key-value store of a place's agents. They share the
+// connections of the registry.
+type documents struct {
+	registry *Registry
+	place    place // zero for a Resolver's own, which has none
+}
+
+// DocumentsOf returns the documents of the agents that the target names, or of the
+// registry's own for the zero Target. The key of the document of the list /base/Service is
+// /tandem-overrides/base/Service, escaped as in the names of services. See
+// [registry.DocumentFinder].
+func (r *Registry) DocumentsOf(target registry.Target) (d registry.Documents, key string, err error) {
+	p, err := r.place(target)
+	if err != nil {
+		return nil, "", err
+	}
+	elements := strings.Split(p.path[1:], "/")
+	for i, e := range elements {
+		elements[i] = escape(e, true) // Consul takes no elements such as ".."
+	}
+	key = registry.OverridesKey(strings.Join(elements, "/"))
+	_, err = documentKey(key)
+	return documents{r, p}, key, err
+}
 
 // Limits of documents in Consul.
 const (
@@ -29,12 +57,8 @@ const (
 // WatchDocument delivers the value of a key of Consul's key-value store and its changes.
 // In Consul, a key such as /shop/policies/Cart has no slash at its start. Keys below it
 // are reports. A watch needs key:read. See [registry.Documents].
-func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
-	at, err := r.documentKey(key)
-	if err != nil {
-		return err
-	}
-	agents, release, err := r.shared.Acquire(r.own.hosts)
+func (d documents) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
+	agents, at, release, err := d.connect(key)
 	if err != nil {
 		return err
 	}
@@ -45,13 +69,23 @@ func (r *Registry) WatchDocument(ctx context.Context, key string, update func(te
 	}}.Follow(ctx, update)
 }
 
+// connect returns the agents, the key of a document in Consul, and the function that
+// releases the agents.
+func (d documents) connect(key string) (a *agents, at string, release func(), err error) {
+	if d.place.hosts == "" {
+		return nil, "", nil, errors.New(name + ": a resolver has no documents of its own; use New, or DocumentsOf")
+	}
+	if at, err = documentKey(key); err != nil {
+		return nil, "", nil, err
+	}
+	a, release, err = d.registry.shared.Acquire(d.place.hosts)
+	return a, at, release, err
+}
+
 // documentKey returns the key of a document in Consul.
-func (r *Registry) documentKey(key string) (string, error) {
-	switch {
-	case r.agents == nil:
-		return "", errors.New(name + ": a resolver has no documents; use New")
-	case len(key) < 2 || key[0] != '/' || strings.HasSuffix(key, "/") || strings.Contains(key, "//") || len(key) > maxKey || !utf8.ValidString(key):
-		return "", fmt.Errorf("%s: key %.100q: want one such as /shop/policies/Cart", name, key)
+func documentKey(key string) (string, error) {
+	if len(key) < 2 || key[0] != '/' || strings.HasSuffix(key, "/") || strings.Contains(key, "//") || len(key) > maxKey || !utf8.ValidString(key) {
+		return "", fmt.Errorf("%s: key %.100q: want one such as /shop/policies/Cart, of up to %d bytes", name, key, maxKey)
 	}
 	return key[1:], nil
 }
@@ -85,24 +119,89 @@ func (a *agents) document(ctx context.Context, key string, deliver func([]byte))
 	}
 }
 
-// WriteDocument writes the value of a key, of up to 512 KiB unless Consul is configured
-// otherwise, or deletes the key. It needs key:write. See [registry.DocumentWriter].
-func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
+// ReadDocument reads the value of a key, with a consistent read. It needs key:read. See
+// [registry.DocumentWriter].
+func (d documents) ReadDocument(ctx context.Context, key string) (text []byte, err error) {
+	err = d.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
+		pair, err := readDocument(q.Context(), host, at)
+		text = pair.Value
+		return err
+	})
+	return text, err
+}
+
+// readDocument returns a pair without a value if the document is empty, and without an
+// index if there is none.
+func readDocument(ctx context.Context, host *api.Client, at string) (*api.KVPair, error) {
+	pair, _, err := host.KV().Get(at, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+	if pair == nil {
+		return &api.KVPair{Key: at}, err
+	}
+	if len(pair.Value) == 0 {
+		pair.Value = nil
+	}
+	return pair, errors.Join(err, registry.CheckDocument(pair.Value))
+}
+
+// SwapDocument writes the value of a key, of up to 512 KiB unless Consul is configured
+// otherwise, or deletes the key, if it still has the index that it was read with. It needs
+// key:read and key:write. See [registry.DocumentWriter].
+func (d documents) SwapDocument(ctx context.Context, key string, old, text []byte) error {
 	if err := registry.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return r.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
-		if len(text) == 0 {
-			_, err := host.KV().Delete(at, q)
+	return d.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
+		pair, err := readDocument(q.Context(), host, at)
+		switch {
+		case err != nil:
 			return err
+		case !bytes.Equal(pair.Value, old):
+			return fmt.Errorf("key %s: %w", at, registry.ErrChanged)
+		case len(text) == 0 && len(old) == 0:
+			return nil
 		}
-		_, err := host.KV().Put(&api.KVPair{Key: at, Value: text}, q)
-		if err != nil && len(text) > defaultRoom {
-			// The agent refuses the request before it has read all of it, so its response may be lost.
-			return fmt.Errorf("%w (of %d bytes: Consul takes %d unless its limits.kv_max_value_size says otherwise)", err, len(text), defaultRoom)
+		done, err := swap(host, pair, text, q)
+		if err != nil {
+			return unsure{err}
 		}
-		return err
+		if !done {
+			return fmt.Errorf("key %s: %w", at, registry.ErrChanged)
+		}
+		return nil
 	})
+}
+
+// unsure is the error of a write that an agent may have passed on all the same. No other
+// agent must be asked for it: it would find its own text, and take it for a change.
+type unsure struct{ error }
+
+func (u unsure) Unwrap() error { return u.error }
+
+// swap replaces a pair by another text, and reports whether it was still the same.
+func swap(host *api.Client, pair *api.KVPair, text []byte, q *api.WriteOptions) (bool, error) {
+	if len(text) == 0 {
+		return deleteSame(q.Context(), host, pair)
+	}
+	pair.Value = text
+	done, _, err := host.KV().CAS(pair, q)
+	if err != nil && len(text) > defaultRoom {
+		// The agent refuses the request before it has read all of it, so its response may be lost.
+		err = fmt.Errorf("%w (of %d bytes: Consul takes %d unless its limits.kv_max_value_size says otherwise)", err, len(text), defaultRoom)
+	}
+	return done, err
+}
+
+// deleteSame deletes a pair if it is still the same. A delete with cas alone also succeeds
+// if the key has been deleted meanwhile.
+func deleteSame(ctx context.Context, host *api.Client, pair *api.KVPair) (bool, error) {
+	done, response, _, err := host.Txn().Txn(api.TxnOps{
+		{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: pair.Key, Index: pair.ModifyIndex}},
+		{KV: &api.KVTxnOp{Verb: api.KVDelete, Key: pair.Key}},
+	}, (&api.QueryOptions{}).WithContext(ctx))
+	if err == nil && !done && len(response.Errors) > 0 && response.Errors[0].OpIndex != 0 {
+		err = errors.New(response.Errors[0].What)
+	}
+	return done, err
 }
 
 // defaultRoom is Consul's default limit of a value, in bytes.
@@ -111,20 +210,25 @@ const defaultRoom = 512 << 10
 // withAgent calls f with the agent in use and the key in Consul, and after an error that
 // another agent may not have, with the next agent. All calls together take at most
 // documentsIn.
-func (r *Registry) withAgent(ctx context.Context, key string, f func(*api.Client, string, *api.WriteOptions) error) error {
-	at, err := r.documentKey(key)
+func (d documents) withAgent(ctx context.Context, key string, f func(*api.Client, string, *api.WriteOptions) error) error {
+	agents, at, release, err := d.connect(key)
 	if err != nil {
 		return err
 	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, documentsIn)
 	defer cancel()
-	for range r.agents.hosts {
-		host, n := r.agents.host()
-		if err = f(host, at, (&api.WriteOptions{}).WithContext(ctx)); err == nil {
+	for range agents.hosts {
+		host, n := agents.host()
+		err = f(host, at, (&api.WriteOptions{}).WithContext(ctx))
+		if err == nil {
 			return nil
 		}
-		r.agents.failed(n, err)
-		if !nextMaySucceed(err) || ctx.Err() != nil {
+		if errors.Is(err, registry.ErrChanged) {
+			break
+		}
+		agents.failed(n, err)
+		if _, written := errors.AsType[unsure](err); written || !nextMaySucceed(err) || ctx.Err() != nil {
 			break
 		}
 	}
@@ -138,11 +242,11 @@ func reportPrefix(at string) string { return at + "/applied/" }
 // Consul session whose time to live is the report's life, at least 10 s. When that is
 // over, Consul deletes the key, within twice the time. It needs key:write and
 // session:write. See [registry.Documents].
-func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
+func (d documents) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
 	if err := registry.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return r.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
+	return d.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
 		prefix := reportPrefix(at)
 		p := &api.KVPair{Key: prefix + url.PathEscape(reporter), Value: report}
 		if err := checkReportLimit(q.Context(), host, prefix, p); err != nil {
@@ -217,9 +321,9 @@ func extend(host *api.Client, session string, life time.Duration, q *api.WriteOp
 }
 
 // Reports reads the reports below a document's key. See [registry.Documents].
-func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, error) {
+func (d documents) Reports(ctx context.Context, key string) (map[string][]byte, error) {
 	reports := make(map[string][]byte)
-	err := r.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
+	err := d.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
 		prefix := reportPrefix(at)
 		pairs, _, err := host.KV().List(prefix, (&api.QueryOptions{}).WithContext(q.Context()))
 		for _, p := range pairs {

@@ -35,7 +35,7 @@ func TestDocuments(t *testing.T) {
 	r := open(t, "consul://"+relay.addr+"/list/Arith")
 	const key = "/tandem/policies/shop"
 	if err := registrytest.CheckDocuments(t.Context(), registrytest.DocumentHarness{
-		Documents: r, Key: key, Within: 2*leastLife + 15*time.Second,
+		Documents: r, Key: key, Name: name, Largest: defaultRoom, Within: 2*leastLife + 15*time.Second,
 		Put:    func(text []byte) error { return a.putDocument(key, text) },
 		Outage: func() (func() error, error) { relay.cut(); return relay.restore, nil },
 	}); err != nil {
@@ -49,7 +49,7 @@ func TestDocuments(t *testing.T) {
 	if err := newRegistry(nil).WatchDocument(t.Context(), key, func([]byte, error) {}); err == nil {
 		t.Error("a Resolver watches")
 	}
-	if err := r.WriteDocument(t.Context(), key, make([]byte, 600<<10)); err == nil || !strings.Contains(err.Error(), "kv_max_value_size") {
+	if err := r.SwapDocument(t.Context(), "/tandem/policies/none", nil, make([]byte, 600<<10)); err == nil || !strings.Contains(err.Error(), "kv_max_value_size") {
 		t.Errorf("a document above Consul's limit: %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestClientFollowsPolicy(t *testing.T) {
 			return err == nil && len(list) == 1 && list[0].Client == "till 7" && right(list[0])
 		}
 	}
-	if err := r.WriteDocument(t.Context(), key, []byte(`{"version": "1", "default": {"timeout": "2s"}}`)); err != nil {
+	if err := r.SwapDocument(t.Context(), key, nil, []byte(`{"version": "1", "default": {"timeout": "2s"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	until("applied", reported(func(a policy.Applied) bool { return a.InForce == "1" && a.Error == "" }))

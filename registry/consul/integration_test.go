@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 			Registrar: r,
 			Resolver:  Resolver(),
 			Target:    must(registry.ParseTarget(target)),
+			Aliases:   []registry.Target{must(registry.ParseTarget(strings.TrimSuffix(target, "?ttl=3s")))},
 			Lose:      func(id string) error { return a.api.Agent().ServiceDeregister(r.own.serviceID(id)) },
 			Outage:    func() (func() error, error) { relay.cut(); return relay.restore, nil },
 			Within:    15 * time.Second,

@@ -37,6 +37,10 @@ func harness(t testing.TB, s *server, options string) registrytest.Harness {
 	losses := 0
 	return registrytest.Harness{
 		Registrar: r, Resolver: Resolver(), Target: target, Within: within,
+		Aliases: []registry.Target{
+			{Scheme: "etcd", Authority: s.client, Path: dir},
+			{Scheme: "etcd", Authority: s.client, Path: dir + "/", Query: url.Values{"layout": {"rpcx"}, "ttl": {"9s"}}},
+		},
 		Lose: func(id string) error {
 			losses++
 			return s.lose(dir+"/"+url.PathEscape(id), losses%2 == 0)

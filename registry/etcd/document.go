@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,37 +17,65 @@ import (
 var (
 	_ registry.Documents      = (*Registry)(nil)
 	_ registry.DocumentWriter = (*Registry)(nil)
+	_ registry.DocumentFinder = (*Registry)(nil)
+	_ registry.DocumentWriter = documents{}
 )
+
+// documents are the documents of the cluster of a place. They connect as the registry does,
+// and share its connections.
+type documents struct {
+	registry *Registry
+	place    *place // nil for a Resolver's own, which has none
+}
+
+// DocumentsOf returns the documents of the cluster that the target names, or of the
+// registry's own when it names none. The key of the document of the directory /shop/Cart
+// is /tandem-overrides/shop/Cart. See [registry.DocumentFinder].
+func (r *Registry) DocumentsOf(target registry.Target) (d registry.Documents, key string, err error) {
+	p, err := r.placeOf(target)
+	if err != nil {
+		return nil, "", err
+	}
+	key = registry.OverridesKey(p.dir)
+	return documents{r, p}, key, checkDocumentKey(key)
+}
 
 // WatchDocument delivers the value of a key and its changes. The key is a full etcd key,
 // such as /shop/policies/Cart, and does not depend on the registry's directory; it should
 // not be directly below the directory of a list. Keys below it are reports. See
 // [registry.Documents].
-func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
-	c, release, err := r.documents(key)
+func (d documents) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
+	c, release, err := d.connect(key)
 	if err != nil {
 		return err
 	}
 	defer release()
-	s := &session{conn: c, place: r.own, log: r.options.log}
+	s := &session{conn: c, place: d.place, log: d.registry.options.log}
 	return registry.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
 		return s.whileConnected(ctx, func(ctx context.Context) error { return s.document(ctx, key, deliver) })
 	}}.Follow(ctx, update)
 }
 
-// documents checks the key, and returns a connection and the function that releases it.
-func (r *Registry) documents(key string) (*conn, func(), error) {
-	if r.own == nil {
-		return nil, nil, errors.New(name + ": a Resolver has no documents; use New")
+// connect checks the key, and returns a connection and the function that releases it.
+func (d documents) connect(key string) (*conn, func(), error) {
+	if d.place == nil {
+		return nil, nil, errors.New(name + ": a Resolver has no documents of its own; use New, or DocumentsOf")
 	}
-	if len(key) < 2 || key[0] != '/' || strings.HasSuffix(key, "/") || len(key) > 1024 {
-		return nil, nil, fmt.Errorf("%s: key %.100q: want one such as /shop/policies/Cart", name, key)
+	if err := checkDocumentKey(key); err != nil {
+		return nil, nil, err
 	}
-	c, release, err := r.conns.Acquire(r.own.servers)
+	c, release, err := d.registry.conns.Acquire(d.place.servers)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, release, nil
+}
+
+func checkDocumentKey(key string) error {
+	if len(key) < 2 || key[0] != '/' || strings.HasSuffix(key, "/") || len(key) > 1024 {
+		return fmt.Errorf("%s: key %.100q: want one such as /shop/policies/Cart, of up to 1024 bytes", name, key)
+	}
+	return nil
 }
 
 // document reads a key and follows its changes.
@@ -78,17 +107,59 @@ func (s *session) document(ctx context.Context, key string, deliver func([]byte)
 	return errors.New("etcd ended the watch")
 }
 
-// WriteDocument writes the value of a key, or deletes the key. See [registry.DocumentWriter].
-func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
+// ReadDocument reads the value of a key, with a linearizable read. See
+// [registry.DocumentWriter].
+func (d documents) ReadDocument(ctx context.Context, key string) (text []byte, err error) {
+	err = d.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
+		text, _, err = readDocument(ctx, client, key)
+		return err
+	})
+	return text, err
+}
+
+// readDocument returns the value of a key, nil if it is empty or there is none, and the
+// revision that wrote it, 0 if there is none.
+func readDocument(ctx context.Context, client *clientv3.Client, key string) (text []byte, revision int64, err error) {
+	resp, err := client.Get(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, kv := range resp.Kvs {
+		text, revision = kv.GetValue(), kv.GetModRevision()
+	}
+	if err := registry.CheckDocument(text); err != nil {
+		return nil, 0, err
+	}
+	if len(text) == 0 {
+		text = nil
+	}
+	return text, revision, nil
+}
+
+// SwapDocument reads the value of a key, and writes it or deletes the key in a transaction,
+// if no other has been written meanwhile. See [registry.DocumentWriter].
+func (d documents) SwapDocument(ctx context.Context, key string, old, text []byte) error {
 	if err := registry.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return r.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
-		if len(text) == 0 {
-			_, err := client.Delete(ctx, key)
+	return d.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
+		now, revision, err := readDocument(ctx, client, key)
+		if err != nil {
 			return err
 		}
-		_, err := client.Put(ctx, key, string(text))
+		if !bytes.Equal(now, old) {
+			return fmt.Errorf("key %s: %w", key, registry.ErrChanged)
+		}
+		// The transaction compares the revision and not the value: etcd's limit of a request
+		// has room for one document only.
+		write := clientv3.OpPut(key, string(text))
+		if len(text) == 0 {
+			write = clientv3.OpDelete(key)
+		}
+		resp, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).Then(write).Commit()
+		if err == nil && !resp.Succeeded {
+			err = fmt.Errorf("key %s: %w", key, registry.ErrChanged)
+		}
 		return err
 	})
 }
@@ -98,11 +169,11 @@ func reportPrefix(key string) string { return key + "/applied/" }
 
 // PutReport writes a report below the document's key and /applied, with a lease as long
 // as its life. See [registry.Documents].
-func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
+func (d documents) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
 	if err := registry.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	err := r.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
+	err := d.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
 		at := reportPrefix(key) + url.PathEscape(reporter)
 		if err := checkReportLimit(ctx, client, reportPrefix(key), at); err != nil {
 			return err
@@ -137,10 +208,10 @@ func checkReportLimit(ctx context.Context, client *clientv3.Client, prefix, at s
 }
 
 // Reports reads the reports below a document's key. See [registry.Documents].
-func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, error) {
+func (d documents) Reports(ctx context.Context, key string) (map[string][]byte, error) {
 	reports := make(map[string][]byte)
 	prefix := reportPrefix(key)
-	err := r.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
+	err := d.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
 		from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 		for len(reports) < 2*registry.MaxReports {
 			resp, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize))
@@ -164,8 +235,8 @@ func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, 
 
 // withClient runs f with the client and a deadline of firstTimeout. A deadline error
 // says why no server could be reached.
-func (r *Registry) withClient(ctx context.Context, key string, f func(context.Context, *clientv3.Client) error) error {
-	c, release, err := r.documents(key)
+func (d documents) withClient(ctx context.Context, key string, f func(context.Context, *clientv3.Client) error) error {
+	c, release, err := d.connect(key)
 	if err != nil {
 		return err
 	}

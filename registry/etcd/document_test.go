@@ -43,7 +43,7 @@ func TestDocuments(t *testing.T) {
 	defer r.Close()
 	const key = "/tandem-test/policies/shop"
 	if err := registrytest.CheckDocuments(t.Context(), registrytest.DocumentHarness{
-		Documents: r, Key: key, Within: within,
+		Documents: r, Key: key, Name: name, Within: within,
 		Put:    func(text []byte) error { return s.putDocument(key, text) },
 		Outage: func() (func() error, error) { s.kill(); return s.launch, nil },
 	}); err != nil {

@@ -59,6 +59,8 @@ const name = "etcd registry"
 // Registry is a directory of instances in etcd: a Registrar and a Resolver. It is
 // safe for concurrent use.
 type Registry struct {
+	documents // of the own place
+
 	own     *place // nil for a Resolver
 	options options
 	conns   registry.Shared[*conn]
@@ -130,6 +132,7 @@ func New(target string, opts ...Option) (*Registry, error) {
 	if r.own, err = r.options.place(t); err != nil {
 		return nil, err
 	}
+	r.documents = documents{r, r.own}
 	return r, nil
 }
 
@@ -145,6 +148,7 @@ func newRegistry(opts []Option) *Registry {
 	for _, opt := range opts {
 		opt(&r.options)
 	}
+	r.documents.registry = r
 	r.conns.Open = func(servers string) (*conn, error) { return newConn(servers, r.options), nil }
 	r.conns.Close = (*conn).close
 	return r

@@ -36,6 +36,16 @@ func TestRPCXDirectory(t *testing.T) {
 	if got, want := s.consume("/rpcx_test/Arith"), []string{"tcp@10.0.0.1:8972 test 7", "tcp@10.0.0.4:8972 test 9"}; !slices.Equal(got, want) {
 		t.Errorf("rpcx finds %q, want %q", got, want)
 	}
+	d, key, err := r.DocumentsOf(registry.Target{})
+	if err == nil {
+		err = d.(registry.DocumentWriter).SwapDocument(t.Context(), key, nil, []byte("state=inactive"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.consume("/rpcx_test/Arith"); len(got) != 2 {
+		t.Errorf("beside the list's document rpcx finds %q", got)
+	}
 	if err := s.lose("/rpcx_test/Arith/tcp@10.0.0.4:8972", true); err != nil {
 		t.Fatal(err)
 	}

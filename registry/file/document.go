@@ -19,6 +19,7 @@ import (
 var (
 	_ registry.Documents      = (*Registry)(nil)
 	_ registry.DocumentWriter = (*Registry)(nil)
+	_ registry.DocumentFinder = (*Registry)(nil)
 )
 
 // documentsDir is the directory of documents, below the registry's directory.
@@ -78,20 +79,112 @@ func readDocument(path string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// WriteDocument atomically replaces the file that WatchDocument reads, or removes it. See
-// [registry.DocumentWriter].
-func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
+// overridesKey is the key that DocumentsOf returns: a directory is one list, and has its
+// documents below it.
+const overridesKey = "/tandem-overrides"
+
+// DocumentsOf returns the documents of the directory that the target names, and the same
+// key for every directory. See [registry.DocumentFinder].
+func (r *Registry) DocumentsOf(target registry.Target) (d registry.Documents, key string, err error) {
+	dir, err := r.dirOf(target)
+	if err != nil {
+		return nil, "", err
+	}
+	return New(dir, WithPoll(r.poll), WithLogger(r.log)), overridesKey, nil
+}
+
+// ReadDocument reads the file that WatchDocument reads. See [registry.DocumentWriter].
+func (r *Registry) ReadDocument(ctx context.Context, key string) ([]byte, error) {
 	path, err := r.document(key)
+	if err != nil {
+		return nil, err
+	}
+	text, err := currentDocument(path)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("file registry: reading a document: %w", err)
+	}
+	return text, nil
+}
+
+// currentDocument returns the document in a file, nil for an empty file or none.
+func currentDocument(path string) ([]byte, error) {
+	text, err := readDocument(path)
 	if err == nil {
 		err = registry.CheckDocument(text)
 	}
-	if err == nil {
-		err = writeDocument(path, text)
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	return text, nil
+}
+
+// SwapDocument atomically replaces the file that WatchDocument reads, or removes it, while
+// it holds a lock on the file .swap.lock beside it. The system releases the lock of a
+// process that ends. Programs that write the file without this lock, such as mv, may come
+// in between. SwapDocument fails on systems whose file locks are not known. See
+// [registry.DocumentWriter].
+func (r *Registry) SwapDocument(ctx context.Context, key string, old, text []byte) error {
+	path, err := r.document(key)
+	if err != nil {
+		return err
+	}
+	if err = registry.CheckDocument(text); err == nil {
+		err = swapDocument(ctx, path, old, text)
 	}
 	if err != nil {
 		return fmt.Errorf("file registry: writing a document: %w", err)
 	}
-	return ctx.Err()
+	return nil
+}
+
+func swapDocument(ctx context.Context, path string, old, text []byte) error {
+	release, err := lockDocuments(ctx, filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer release()
+	now, err := currentDocument(path)
+	switch {
+	case err != nil:
+		return err
+	case !bytes.Equal(now, old):
+		return registry.ErrChanged
+	}
+	return writeDocument(path, text)
+}
+
+// Waiting for the lock of the documents.
+const (
+	swapPause = 5 * time.Millisecond
+	swapWait  = 10 * time.Second
+)
+
+// lockDocuments locks the documents of a directory against other writers, in this process
+// and in others, and returns the function that releases the lock.
+func lockDocuments(ctx context.Context, dir string) (release func(), err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, swapWait)
+	defer cancel()
+	name := filepath.Join(dir, ".swap") // no document has a file whose name begins with a dot
+	for {
+		c, err := take(name)
+		if err == nil {
+			return func() { _ = c.lock.Close() }, nil // only a lock was held
+		}
+		if !errors.Is(err, errTaken) {
+			return nil, err
+		}
+		select {
+		case <-time.After(swapPause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("other writers hold the lock on %s: %w", name+lockExt, ctx.Err())
+		}
+	}
 }
 
 func writeDocument(path string, text []byte) error {

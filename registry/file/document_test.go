@@ -19,7 +19,7 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := registrytest.CheckDocuments(t.Context(), registrytest.DocumentHarness{
-		Documents: New(dir, WithPoll(20*time.Millisecond)), Key: "/policies/shop",
+		Documents: New(dir, WithPoll(20*time.Millisecond)), Key: "/policies/shop", Name: "file registry",
 		Put: func(text []byte) error {
 			if len(text) == 0 {
 				return os.Remove(path)
@@ -44,8 +44,10 @@ func TestDocumentsNeedAName(t *testing.T) {
 		_, err := r.Reports(t.Context(), key)
 		put := r.PutReport(t.Context(), key, "n", nil, time.Minute)
 		watch := r.WatchDocument(t.Context(), key, func([]byte, error) {})
-		if err == nil || put == nil || watch == nil {
-			t.Errorf("%q in %q: %v, %v, %v", key, r.dir, err, put, watch)
+		swap := r.SwapDocument(t.Context(), key, nil, []byte("x"))
+		_, read := r.ReadDocument(t.Context(), key)
+		if err == nil || put == nil || watch == nil || swap == nil || read == nil {
+			t.Errorf("%q in %q: %v, %v, %v, %v, %v", key, r.dir, err, put, watch, swap, read)
 		}
 	}
 }

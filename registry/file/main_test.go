@@ -28,7 +28,40 @@ func TestMain(m *testing.M) {
 	if job := os.Getenv(childEnv); job != "" {
 		os.Exit(child(job))
 	}
+	if job := os.Getenv(writerEnv); job != "" {
+		if err := childWriter(job); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// writerEnv makes the test binary a writer of the document /d, which adds marks to it: its
+// value is "dir name marks".
+const writerEnv = "TANDEM_FILE_TEST_WRITER"
+
+func childWriter(job string) error {
+	var dir, writer string
+	var marks int
+	if _, err := fmt.Sscan(job, &dir, &writer, &marks); err != nil {
+		return err
+	}
+	r, ctx := New(dir), context.Background()
+	for n := 0; n < marks; {
+		text, err := r.ReadDocument(ctx, "/d")
+		if err == nil {
+			err = r.SwapDocument(ctx, "/d", text, append(text, fmt.Sprintf("%s.%d ", writer, n)...))
+		}
+		switch {
+		case err == nil:
+			n++
+		case !errors.Is(err, registry.ErrChanged):
+			return err
+		}
+	}
+	return nil
 }
 
 // child registers, prints the result, and runs until its standard input ends.

@@ -4,6 +4,7 @@ package file
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -129,5 +130,56 @@ func TestFilesOfDeadProcessesAreRemoved(t *testing.T) {
 	want := "alive.json alive.lock composer.json composer.lock lonely.lock new.json new.lock"
 	if got := strings.Join(files(t, dir), " "); got != want {
 		t.Errorf("left: %s\nwant: %s", got, want)
+	}
+}
+
+// Processes that change one document at once, some of which are killed, lose no change, and
+// a killed one leaves no lock behind.
+func TestProcessesSwap(t *testing.T) {
+	dir := t.TempDir()
+	const processes, marks = 3, 40
+	var cmds []*exec.Cmd
+	for i := range processes + 1 {
+		exe, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), exe)
+		n := marks
+		if i == processes {
+			n = 1 << 20 // until it is killed
+		}
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d", writerEnv, dir, i, n))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	for i, cmd := range cmds[:processes] {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("writer %d: %v", i, err)
+		}
+	}
+	killed := cmds[processes]
+	_ = killed.Process.Kill()
+	_ = killed.Wait()
+	r := New(dir)
+	text, err := r.ReadDocument(t.Context(), "/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SwapDocument(t.Context(), "/d", text, nil); err != nil {
+		t.Errorf("after a writer was killed: %v", err)
+	}
+	seen := map[string]int{}
+	for mark := range strings.FieldsSeq(string(text)) {
+		seen[mark]++
+	}
+	for i := range processes {
+		for n := range marks {
+			if mark := fmt.Sprintf("%d.%d", i, n); seen[mark] != 1 {
+				t.Errorf("the mark %s is there %d times", mark, seen[mark])
+			}
+		}
 	}
 }

@@ -33,6 +33,7 @@ type backend struct {
 	ttl    time.Duration
 	poll   time.Duration
 	within time.Duration
+	swaps  bool // publishing heeds casMd5
 	admin  *http.Client
 	token  string // token of the admin
 }
@@ -40,9 +41,9 @@ type backend struct {
 // standIn returns a backend whose reads show a change a little later, as Nacos's do.
 func standIn(t testing.TB) *backend {
 	t.Helper()
-	web := httptest.NewServer(&standin.Server{Lag: 30 * time.Millisecond})
+	web := httptest.NewServer(&standin.Server{Lag: 30 * time.Millisecond, Swaps: true})
 	t.Cleanup(web.Close)
-	b := &backend{direct: web.Listener.Addr().String(), ttl: 3 * time.Second, poll: 100 * time.Millisecond, within: 30 * time.Second}
+	b := &backend{direct: web.Listener.Addr().String(), ttl: 3 * time.Second, poll: 100 * time.Millisecond, within: 30 * time.Second, swaps: true}
 	b.open(t)
 	return b
 }

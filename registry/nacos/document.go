@@ -1,8 +1,9 @@
 package nacos
 
 import (
+	"cmp"
 	"context"
-	"crypto/md5" //nolint:gosec // Nacos compares texts by it
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,7 +19,59 @@ import (
 var (
 	_ registry.Documents      = (*Registry)(nil)
 	_ registry.DocumentWriter = (*Registry)(nil)
+	_ registry.DocumentFinder = (*Registry)(nil)
+	_ registry.DocumentFinder = (*resolver)(nil)
+	_ registry.DocumentWriter = documents{}
 )
+
+// documents are the configurations in the namespace of a place.
+type documents struct {
+	resolver *resolver
+	place    place
+	own      *servers // nil for a Resolver, which shares the connections of its watches
+}
+
+// Data IDs of the documents that DocumentsOf names. The first is followed by the name of the
+// service, the second by its beginning and a hash.
+const (
+	overridesOf     = "tandem-overrides."
+	overridesOfLong = "tandem-overrides-long."
+)
+
+// DocumentsOf returns the configurations in the namespace that the target names. The key of
+// the document of the service Orders in the group shop is /shop/tandem-overrides.Orders; of
+// a name that is too long for that, it has a hash. It is the same for all clusters of the
+// service. See [registry.DocumentFinder].
+func (r *resolver) DocumentsOf(target registry.Target) (d registry.Documents, key string, err error) {
+	at, err := r.parse(target)
+	if err != nil {
+		return nil, "", err
+	}
+	return documents{r, at, nil}, at.overridesKey(), nil
+}
+
+// DocumentsOf is that of a Resolver; the zero Target names the registry's own service. See
+// [registry.DocumentFinder].
+func (r *Registry) DocumentsOf(target registry.Target) (d registry.Documents, key string, err error) {
+	if target.Address() == "" {
+		return r.documents, r.place.overridesKey(), nil
+	}
+	return r.resolver.DocumentsOf(target)
+}
+
+// overridesKey returns the key of the document with what operators set for the service.
+func (p place) overridesKey() string {
+	dataID := overridesOf + p.service
+	if len(dataID) > maxDataID {
+		sum := sha256.Sum256([]byte(p.service))
+		tail := "." + hex.EncodeToString(sum[:])
+		dataID = overridesOfLong + p.service[:maxDataID-len(overridesOfLong)-len(tail)] + tail
+	}
+	return "/" + cmp.Or(p.group, defaultGroup) + "/" + dataID
+}
+
+// defaultGroup is Nacos's group of what names none.
+const defaultGroup = "DEFAULT_GROUP"
 
 // Paths of Nacos's open API for configurations.
 const (
@@ -53,25 +106,36 @@ type document struct {
 // /dataId in Nacos's DEFAULT_GROUP, in the namespace of the registry's target. A change that
 // Nacos's listener misses is delivered within ten seconds. Four watches at a time have a
 // listener; the others poll every two seconds (see [WithPoll]). See [registry.Documents].
-func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
-	d, err := r.document(key)
-	if err != nil {
-		return err
-	}
-	s, release, err := r.shared.Acquire(r.place.servers)
+func (ds documents) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
+	ds.own = nil // a watch has the connections of watches, also those of a Registry
+	d, release, err := ds.connect(key)
 	if err != nil {
 		return err
 	}
 	defer release()
-	d.servers = s
 	return registry.DocumentFollower{Name: name, Session: d.session}.Follow(ctx, update)
 }
 
+// connect returns the configuration that a key names, and the function that releases its
+// connections.
+func (ds documents) connect(key string) (document, func(), error) {
+	d, err := ds.document(key)
+	if err != nil {
+		return d, nil, err
+	}
+	if d.servers != nil {
+		return d, func() {}, nil
+	}
+	s, release, err := ds.resolver.shared.Acquire(ds.place.servers)
+	d.servers = s
+	return d, release, err
+}
+
 // document returns the configuration that a key names.
-func (r *Registry) document(key string) (document, error) {
-	d := document{servers: r.servers, poll: r.place.poll, mostReports: registry.MaxReports}
-	if r.place.namespace != "public" {
-		d.namespace = r.place.namespace
+func (ds documents) document(key string) (document, error) {
+	d := document{servers: ds.own, poll: ds.place.poll, mostReports: registry.MaxReports}
+	if ds.place.namespace != "public" {
+		d.namespace = ds.place.namespace
 	}
 	var err error
 	if d.group, d.dataID, err = splitPath(key); err == nil && (!strings.HasPrefix(key, "/") || len(d.dataID) > maxDataID) {
@@ -81,7 +145,7 @@ func (r *Registry) document(key string) (document, error) {
 		return d, fmt.Errorf("%s: key %.100q: want /group/dataId or /dataId: %w", name, key, err)
 	}
 	if d.group == "" {
-		d.group = "DEFAULT_GROUP"
+		d.group = defaultGroup
 	}
 	return d, nil
 }
@@ -102,7 +166,7 @@ func (d document) session(ctx context.Context, deliver func([]byte)) error {
 		if err != nil {
 			return err
 		}
-		deliver(text)
+		deliver(textOf(text))
 		if err := d.wait(ctx, text); err != nil {
 			return err
 		}
@@ -112,7 +176,7 @@ func (d document) session(ctx context.Context, deliver func([]byte)) error {
 	}
 }
 
-// read returns the document, nil if there is none.
+// read returns the configuration, nil if there is none; see textOf.
 func (d document) read(ctx context.Context) (text []byte, err error) {
 	for range conflicts {
 		text, err = d.servers.call(ctx, http.MethodGet, configPath, d.query())
@@ -139,8 +203,7 @@ func (d document) wait(ctx context.Context, text []byte) error {
 	defer func() { <-d.servers.held }()
 	sum := ""
 	if len(text) > 0 {
-		of := md5.Sum(text) //nolint:gosec // see the import
-		sum = hex.EncodeToString(of[:])
+		sum = md5Of(text)
 	}
 	fields := []string{d.dataID, d.group, sum}
 	if d.namespace != "" {
@@ -161,28 +224,4 @@ func rest(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// WriteDocument publishes a configuration, or deletes it. See [registry.DocumentWriter].
-func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
-	d, err := r.document(key)
-	if err != nil {
-		return err
-	}
-	if err := registry.CheckDocument(text); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	method, q := http.MethodDelete, d.query()
-	if len(text) > 0 {
-		method = http.MethodPost
-		q.Set("content", string(text))
-	}
-	body, err := d.servers.call(ctx, method, configPath, q)
-	if err == nil && strings.TrimSpace(string(body)) != "true" {
-		err = fmt.Errorf("Nacos did not accept it: %.200q", body) //nolint:staticcheck // a name
-	}
-	if err != nil {
-		return fmt.Errorf("%s: writing %s: %w", name, key, err)
-	}
-	return nil
 }

@@ -31,13 +31,18 @@ func (b *backend) publish(t testing.TB, dataID string, text []byte) error {
 	return err
 }
 
-func TestDocuments(t *testing.T) { documents(t, standIn(t)) }
+func TestDocuments(t *testing.T) { checkDocuments(t, standIn(t)) }
 
-func documents(t *testing.T, b *backend) {
+func checkDocuments(t *testing.T, b *backend) {
 	r := b.registry(t, "S")
 	key := "/" + groupOf(t) + "/shop.json"
+	var checked registry.Documents = r
+	if !b.swaps {
+		checked = struct{ registry.Documents }{r}
+		noSwaps(t, r, key)
+	}
 	if err := registrytest.CheckDocuments(t.Context(), registrytest.DocumentHarness{
-		Documents: r, Key: key, Within: b.within, Outage: b.relay.outage,
+		Documents: checked, Key: key, Name: name, Within: b.within, Outage: b.relay.outage,
 		Put: func(text []byte) error { return b.publish(t, "shop.json", text) },
 	}); err != nil {
 		t.Error(err)
@@ -53,6 +58,84 @@ func documents(t *testing.T, b *backend) {
 		if err := r.WatchDocument(t.Context(), bad, func([]byte, error) {}); err == nil {
 			t.Errorf("key %q is taken", bad)
 		}
+	}
+}
+
+// noSwaps: a Nacos that ignores casMd5 is found out, and SwapDocument writes nothing.
+func noSwaps(t *testing.T, r *Registry, key string) {
+	for range 2 {
+		if err := r.SwapDocument(t.Context(), key, nil, []byte("swapped")); !errors.Is(err, errNoSwaps) || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("a swap: %v", err)
+		}
+		if text, err := r.ReadDocument(t.Context(), key); err != nil || text != nil {
+			t.Errorf("after a swap that failed there is %q, %v", text, err)
+		}
+	}
+}
+
+// TestNoSwaps: versions before 2.3.0 ignore casMd5.
+func TestNoSwaps(t *testing.T) {
+	web := httptest.NewServer(&standin.Server{})
+	t.Cleanup(web.Close)
+	b := &backend{direct: web.Listener.Addr().String(), ttl: 3 * time.Second, poll: time.Second, within: 30 * time.Second}
+	b.open(t)
+	noSwaps(t, b.registry(t, "S"), "/"+groupOf(t)+"/d")
+}
+
+// TestSwapIsSentOnce: a publish whose response is lost is not sent to another server, which
+// would refuse the text that the first one has stored.
+func TestSwapIsSentOnce(t *testing.T) {
+	stand := &standin.Server{Swaps: true}
+	lost := false
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		stand.ServeHTTP(w, q)
+		if lost && q.Method == http.MethodPost {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	t.Cleanup(web.Close)
+	other := httptest.NewServer(stand)
+	t.Cleanup(other.Close)
+	r, err := New("nacos://" + web.Listener.Addr().String() + "," + other.Listener.Addr().String() + "/shop/S")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	if err := r.SwapDocument(t.Context(), "/shop/d", nil, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	lost = true
+	err = r.SwapDocument(t.Context(), "/shop/d", []byte("one"), []byte("two"))
+	if err == nil || errors.Is(err, registry.ErrChanged) {
+		t.Errorf("a swap whose response is lost: %v", err)
+	}
+	if text, err := r.ReadDocument(t.Context(), "/shop/d"); err != nil || string(text) != "two" {
+		t.Errorf("there is %q, %v", text, err)
+	}
+}
+
+// TestOverridesKey: the document of a service has one key for all targets of the service, and
+// different services have different ones, also if their names are long.
+func TestOverridesKey(t *testing.T) {
+	keys := map[string]bool{}
+	for _, service := range []string{"S", "s", strings.Repeat("x", 223), strings.Repeat("x", 224), strings.Repeat("x", 511) + "1", strings.Repeat("x", 511) + "2"} {
+		for _, target := range []string{"nacos://h:1/" + service, "nacos://h:1/DEFAULT_GROUP/" + service + "?cluster=east&ttl=9s"} {
+			at, err := registry.ParseTarget(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, key, err := newResolver(nil).DocumentsOf(at)
+			if err == nil {
+				_, err = d.(documents).document(key)
+			}
+			if err != nil {
+				t.Errorf("%.100s: %v", target, err)
+			}
+			keys[key] = true
+		}
+	}
+	if len(keys) != 6 {
+		t.Errorf("the keys of six services are %v", keys)
 	}
 }
 
@@ -121,7 +204,7 @@ func TestManyDocuments(t *testing.T) {
 		t.Cleanup(func() { <-ended })
 	}
 	for i := range 3 * perServer {
-		if err := r.WriteDocument(t.Context(), fmt.Sprintf("/%s/d%d", groupOf(t), i), fmt.Append(nil, i)); err != nil {
+		if err := r.SwapDocument(t.Context(), fmt.Sprintf("/%s/d%d", groupOf(t), i), nil, fmt.Append(nil, i)); err != nil {
 			t.Fatal(err)
 		}
 	}

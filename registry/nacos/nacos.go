@@ -117,6 +117,8 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
 // safe for concurrent use.
 type Registry struct {
 	*resolver
+	documents // of the own namespace
+
 	place   place
 	servers *servers
 	closed  atomic.Bool
@@ -134,7 +136,8 @@ func New(target string, opts ...Option) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Registry{resolver: r, place: at, servers: r.dial(at.servers)}, nil
+	s := r.dial(at.servers)
+	return &Registry{resolver: r, documents: documents{r, at, s}, place: at, servers: s}, nil
 }
 
 // Register lists the instance and keeps it listed; see [registry.Registrar]. An Update is

@@ -58,11 +58,12 @@ func reportAddress(reporter string) netip.Addr {
 
 // PutReport registers the report as instances of the service <dataId>.applied. Nacos removes
 // them within ten seconds after their life. See [registry.Documents].
-func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
-	d, err := r.document(key)
+func (ds documents) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
+	d, release, err := ds.connect(key)
 	if err != nil {
 		return err
 	}
+	defer release()
 	if err := registry.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -162,11 +163,12 @@ func (d document) shown(ctx context.Context, at url.Values, sum string) error {
 }
 
 // Reports reads the instances of the service <dataId>.applied. See [registry.Documents].
-func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, error) {
-	d, err := r.document(key)
+func (ds documents) Reports(ctx context.Context, key string) (map[string][]byte, error) {
+	d, release, err := ds.connect(key)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	reports, err := d.reports(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading the reports beside %s: %w", name, key, err)

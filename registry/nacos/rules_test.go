@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -31,13 +33,21 @@ func conformance(t *testing.T, b *backend) {
 		if strings.HasSuffix(t.Name(), "/many_instances") {
 			opts = append(opts, WithTTL(time.Minute)) // fewer than 200 beats a second
 		}
+		put := func(key string, text []byte) error { return b.publish(t, path.Base(key), text) }
+		if b.swaps {
+			put = nil
+		}
+		other := target
+		other.Query = url.Values{"cluster": {"east"}, "namespace": {"public"}}
 		return registrytest.Harness{
-			Registrar: b.registry(t, service, opts...),
-			Resolver:  Resolver(WithPoll(b.poll)),
-			Target:    target,
-			Lose:      func(id string) error { return b.lose(t, service, id) },
-			Outage:    b.relay.outage,
-			Within:    b.within,
+			Registrar:   b.registry(t, service, opts...),
+			Resolver:    Resolver(WithPoll(b.poll)),
+			Target:      target,
+			Aliases:     []registry.Target{other},
+			PutDocument: put,
+			Lose:        func(id string) error { return b.lose(t, service, id) },
+			Outage:      b.relay.outage,
+			Within:      b.within,
 		}
 	})
 }

@@ -32,6 +32,7 @@ type servers struct {
 	most    int64         // bytes; limit of a response
 	login   *login        // nil without WithAuth
 	held    chan struct{} // has a token for each request that Nacos may keep waiting
+	swaps   atomic.Bool   // Nacos compares by casMd5 before it publishes; see checkSwaps
 }
 
 // dial returns the servers at the addresses, which are base URLs separated by
@@ -82,6 +83,8 @@ type request struct {
 	query        url.Values
 	hold         time.Duration // how long Nacos may wait before it responds; part of the request; 0 for a usual request
 	token        string
+	casMD5       string // the header casMd5; "" for none
+	once         bool   // no other server is tried when this one may have executed the request
 }
 
 // call sends a request and returns the body of the response.
@@ -124,7 +127,7 @@ func (s *servers) ask(ctx context.Context, r request) (body []byte, err error) {
 	for i := range all {
 		at := (first + i) % all
 		body, err = s.attempt(ctx, s.bases[at], r)
-		if r, ok := errors.AsType[*refusal](err); err == nil || ok && r.status < http.StatusInternalServerError {
+		if answer, ok := errors.AsType[*refusal](err); err == nil || ok && (answer.status < http.StatusInternalServerError || r.once) {
 			s.current.Store(at)
 			return body, err
 		}
@@ -132,8 +135,17 @@ func (s *servers) ask(ctx context.Context, r request) (body []byte, err error) {
 			break // does not count against this server, which may not have had the time to respond
 		}
 		s.current.CompareAndSwap(at, (at+1)%all)
+		if r.once && !unsent(err) {
+			break
+		}
 	}
 	return nil, err
+}
+
+// unsent reports whether err means that the server could not be connected to.
+func unsent(err error) bool {
+	failed, ok := errors.AsType[*net.OpError](err)
+	return ok && failed.Op == "dial"
 }
 
 // attempt sends the request to one server.
@@ -147,6 +159,9 @@ func (s *servers) attempt(ctx context.Context, base string, r request) ([]byte, 
 	}
 	if r.token != "" {
 		request.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	if r.casMD5 != "" {
+		request.Header.Set("Casmd5", r.casMD5)
 	}
 	if r.hold > 0 {
 		request.Header.Set("Long-Pulling-Timeout", strconv.FormatInt(r.hold.Milliseconds(), 10))

@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
@@ -66,6 +68,17 @@ func TestCluster(t *testing.T) {
 		v.sees(3*time.Second, "a", "b")
 		entry.Close()
 		v.sees(3*time.Second, "b")
+		d, key, err := r.DocumentsOf(registry.Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		swap := d.(registry.DocumentWriter).SwapDocument
+		if err := swap(t.Context(), key, nil, []byte("set")); err != nil {
+			t.Error(err)
+		}
+		if err := swap(t.Context(), key, nil, []byte("again")); !errors.Is(err, registry.ErrChanged) {
+			t.Errorf("a swap of a changed document: %v", err)
+		}
 	}
 	for i, a := range admins {
 		if a.DBSize(t.Context()).Val() == 0 {

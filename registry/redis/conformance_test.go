@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
@@ -24,6 +25,7 @@ func harness(t testing.TB, s *server, outage func() (func() error, error)) regis
 		Registrar: r,
 		Resolver:  Resolver(),
 		Target:    mustParse(t, target),
+		Aliases:   []registry.Target{mustParse(t, s.target(list)), mustParse(t, s.target("/"+list+"/?db=0"))},
 		Lose: func(id string) error {
 			admin.ZRem(t.Context(), keys(list)[1], id)
 			return admin.HDel(t.Context(), keys(list)[0], id).Err()

@@ -11,7 +11,7 @@ import (
 type connection struct {
 	client                goredis.UniversalClient
 	put, renew, del, list *goredis.Script
-	documents             documentScripts
+	scripts               documentScripts
 
 	mu   sync.Mutex
 	line *line // nil before the first watch
@@ -24,14 +24,14 @@ func newConnection(client goredis.UniversalClient) *connection {
 		renew:  goredis.NewScript(renewText),
 		del:    goredis.NewScript(deleteText),
 		list:   goredis.NewScript(listText),
-		documents: documentScripts{
-			goredis.NewScript(documentText), goredis.NewScript(writeText), goredis.NewScript(reportText),
+		scripts: documentScripts{
+			goredis.NewScript(documentText), goredis.NewScript(reportText),
 		},
 	}
 }
 
 // documentScripts are the scripts for documents.
-type documentScripts struct{ read, write, report *goredis.Script }
+type documentScripts struct{ read, report *goredis.Script }
 
 // close closes the connection, which has no user any more.
 func (c *connection) close() { _ = c.client.Close() } // an error changes nothing here

@@ -18,13 +18,34 @@ import (
 var (
 	_ registry.Documents      = (*Registry)(nil)
 	_ registry.DocumentWriter = (*Registry)(nil)
+	_ registry.DocumentFinder = (*Registry)(nil)
+	_ registry.DocumentWriter = documents{}
 )
+
+// documents are the documents of a place's server. They share the connection of the
+// registry.
+type documents struct {
+	registry *Registry
+	place    *place // nil for a Resolver's own, which has none
+}
+
+// DocumentsOf returns the documents of the server that the target names, or of the
+// registry's own if it is empty. The key of the document of the list /prod/Arith is
+// /tandem-overrides/prod/Arith. See [registry.DocumentFinder].
+func (r *Registry) DocumentsOf(target registry.Target) (d registry.Documents, key string, err error) {
+	at, err := r.placeOf(target)
+	if err != nil {
+		return nil, "", err
+	}
+	key = registry.OverridesKey(at.list)
+	return documents{r, &at}, key, checkDocumentKey(key)
+}
 
 //go:embed lua/document.lua
 var documentText string
 
-//go:embed lua/write.lua
-var writeText string
+//go:embed lua/swap.lua
+var swapText string
 
 //go:embed lua/report.lua
 var reportText string
@@ -47,25 +68,31 @@ func reportKeys(key string) []string {
 }
 
 // checkDocumentKey fails if key can't be the key of a document.
-func (r *Registry) checkDocumentKey(key string) error {
-	if r.own == nil {
-		return errors.New(name + ": there are no documents; use New with a target")
-	}
+func checkDocumentKey(key string) error {
 	if len(key) < 2 || key[0] != '/' || len(key) > 1024 || strings.ContainsAny(key, "{}") {
-		return fmt.Errorf("%s: key %.100q: want one such as /shop/policies/Cart, without braces", name, key)
+		return fmt.Errorf("%s: key %.100q: want one such as /shop/policies/Cart, without braces, of up to 1024 bytes", name, key)
 	}
 	return nil
 }
 
+// connect returns the connection, and the function that releases it. It fails if key can't
+// be the key of a document.
+func (d documents) connect(key string) (*connection, func(), error) {
+	if d.place == nil {
+		return nil, nil, errors.New(name + ": a Resolver has no documents of its own; use New with a target, or DocumentsOf")
+	}
+	if err := checkDocumentKey(key); err != nil {
+		return nil, nil, err
+	}
+	return d.registry.shared.Acquire(d.place.server())
+}
+
 // WatchDocument delivers the value of a Redis key and its changes: for the key
 // /shop/policies/Cart the value of tandem:{shop/policies/Cart}:document. A change by
-// WriteDocument is delivered at once; any other change within two seconds, or when its
+// SwapDocument is delivered at once; any other change within two seconds, or when its
 // writer publishes on the channel of the same name. See [registry.Documents].
-func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
-	if err := r.checkDocumentKey(key); err != nil {
-		return err
-	}
-	conn, release, err := r.shared.Acquire(r.own.server())
+func (d documents) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
+	conn, release, err := d.connect(key)
 	if err != nil {
 		return err
 	}
@@ -109,7 +136,7 @@ func (c *connection) followDocument(ctx context.Context, key string, deliver fun
 func (c *connection) document(ctx context.Context, key, known string) (text []byte, changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	value, err := c.documents.read.Run(ctx, c.client, []string{key}, known, registry.MaxDocument).Result()
+	value, err := c.scripts.read.Run(ctx, c.client, []string{key}, known, registry.MaxDocument).Result()
 	switch v := value.(type) {
 	case string:
 		return []byte(v), true, nil
@@ -127,26 +154,56 @@ func sha1Of(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// WriteDocument sets the value of a key and announces it, or deletes it. See
-// [registry.DocumentWriter].
-func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
+// ReadDocument reads the value of a key, from the master. See [registry.DocumentWriter].
+func (d documents) ReadDocument(ctx context.Context, key string) (text []byte, err error) {
+	err = d.withConnection(ctx, key, func(ctx context.Context, c *connection) error {
+		text, _, err = c.document(ctx, documentKey(key), "-")
+		return err
+	})
+	if len(text) == 0 {
+		text = nil
+	}
+	return text, err
+}
+
+// SwapDocument sets the value of a key and announces it, or deletes the key, in one script
+// that compares the value first. A master that fails before its replica has the change
+// loses it, as any write to Redis. See [registry.DocumentWriter].
+func (d documents) SwapDocument(ctx context.Context, key string, old, text []byte) error {
 	if err := registry.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return r.withDocuments(ctx, key, func(ctx context.Context, c *connection) error {
+	return d.withConnection(ctx, key, func(ctx context.Context, c *connection) error {
 		at := documentKey(key)
-		return c.documents.write.Run(ctx, c.client, []string{at}, text, at).Err()
+		swap := once{goredis.NewCmd(ctx, "eval", swapText, 1, at, old, text, at)}
+		if err := c.client.Process(ctx, swap); err != nil {
+			return err
+		}
+		done, err := swap.Int()
+		if err == nil && done == 0 {
+			err = fmt.Errorf("%s: %w", at, registry.ErrChanged)
+		}
+		return err
 	})
 }
 
-// withDocuments checks the key and runs f with a timeout.
-func (r *Registry) withDocuments(ctx context.Context, key string, f func(context.Context, *connection) error) error {
-	if err := r.checkDocumentKey(key); err != nil {
+// once is a command that the client of a Cluster sends only once. If the response is lost,
+// a second try would find its own text, and take it for a change.
+type once struct{ *goredis.Cmd }
+
+// NoRetry is asked by the client before it tries again.
+func (once) NoRetry() bool { return true }
+
+// withConnection checks the key and runs f with the connection and a timeout.
+func (d documents) withConnection(ctx context.Context, key string, f func(context.Context, *connection) error) error {
+	conn, release, err := d.connect(key)
+	if err != nil {
 		return err
 	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := f(ctx, r.conn); err != nil {
+	if err := f(ctx, conn); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
@@ -154,12 +211,12 @@ func (r *Registry) withDocuments(ctx context.Context, key string, f func(context
 
 // PutReport puts a report into a hash, and the time of its end into a sorted set, as for
 // instances. See [registry.Documents].
-func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
+func (d documents) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
 	if err := registry.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return r.withDocuments(ctx, key, func(ctx context.Context, c *connection) error {
-		err := c.documents.report.Run(ctx, c.client, reportKeys(key), reporter, report, life.Milliseconds(), registry.MaxReports).Err()
+	return d.withConnection(ctx, key, func(ctx context.Context, c *connection) error {
+		err := c.scripts.report.Run(ctx, c.client, reportKeys(key), reporter, report, life.Milliseconds(), registry.MaxReports).Err()
 		if errors.Is(err, goredis.Nil) {
 			return registry.ErrReports
 		}
@@ -168,9 +225,9 @@ func (r *Registry) PutReport(ctx context.Context, key, reporter string, report [
 }
 
 // Reports reads the reports whose life is not over. See [registry.Documents].
-func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, error) {
+func (d documents) Reports(ctx context.Context, key string) (map[string][]byte, error) {
 	reports := make(map[string][]byte)
-	err := r.withDocuments(ctx, key, func(ctx context.Context, c *connection) error {
+	err := d.withConnection(ctx, key, func(ctx context.Context, c *connection) error {
 		fields, err := c.list.Run(ctx, c.client, reportKeys(key), registry.MaxReports, registry.MaxReport, maxReportsBytes).Slice()
 		for ; len(fields) >= 3; fields = fields[3:] {
 			reporter, named := fields[0].(string)

@@ -35,7 +35,7 @@ func TestDocuments(t *testing.T) {
 	admin := s.admin()
 	r := open(t, s.target("list"))
 	if err := registrytest.CheckDocuments(t.Context(), registrytest.DocumentHarness{
-		Documents: r, Key: policyKey, Within: 15 * time.Second,
+		Documents: r, Key: policyKey, Name: name, Within: 15 * time.Second,
 		Put: func(text []byte) error { return putDocument(t, admin, text) },
 		Outage: func() (func() error, error) {
 			s.kill()
@@ -119,7 +119,7 @@ func TestClientFollowsPolicy(t *testing.T) {
 			return err == nil && len(list) == 1 && list[0].Client == "till 7" && right(list[0])
 		}
 	}
-	if err := r.WriteDocument(t.Context(), policyKey, []byte(`{"version": "1", "default": {"timeout": "2s"}}`)); err != nil {
+	if err := r.SwapDocument(t.Context(), policyKey, nil, []byte(`{"version": "1", "default": {"timeout": "2s"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, "report", reported(func(a policy.Applied) bool { return a.InForce == "1" && a.Error == "" }))

@@ -83,6 +83,8 @@ const name = "redis registry"
 // Registry is the list that a target names: a Registrar and a Resolver. It is
 // safe for concurrent use.
 type Registry struct {
+	documents // of the own place
+
 	options options
 	own     *place // nil for a Resolver
 	conn    *connection
@@ -108,7 +110,7 @@ func New(target string, opts ...Option) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.own = &own
+	r.own, r.documents.place = &own, &own
 	r.conn, r.release, err = r.shared.Acquire(own.server())
 	return r, err
 }
@@ -122,6 +124,7 @@ func newRegistry(opts []Option) *Registry {
 	for _, o := range opts {
 		o(&r.options)
 	}
+	r.documents.registry = r
 	r.shared.Open = r.options.connect
 	r.shared.Close = (*connection).close
 	return r

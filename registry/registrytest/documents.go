@@ -18,6 +18,12 @@ import (
 type DocumentHarness struct {
 	Documents registry.Documents
 	Key       string
+	// Name is in every error of the registry, such as "etcd registry"; not checked when
+	// it is empty.
+	Name string
+	// Largest is the size of the largest document that the registry stores, in bytes;
+	// [registry.MaxDocument] when it is 0.
+	Largest int
 	// Put writes a document under the key without the registry under test; an
 	// empty text deletes it.
 	Put func(text []byte) error
@@ -36,10 +42,13 @@ func CheckDocuments(ctx context.Context, h DocumentHarness) error {
 	if h.Within <= 0 {
 		h.Within = 5 * time.Second
 	}
+	if h.Largest <= 0 {
+		h.Largest = registry.MaxDocument
+	}
 	for _, check := range []struct {
 		name string
 		run  func(context.Context, DocumentHarness) error
-	}{{"a document's life", documentLife}, {"writing", documentWriter}, {"an outage", documentOutage}, {"reports", reports}} {
+	}{{"a document's life", documentLife}, {"writing", documentWriter}, {"writers at once", documentWriters}, {"an outage", documentOutage}, {"reports", reports}} {
 		if err := check.run(ctx, h); err != nil {
 			return fmt.Errorf("%s: %w", check.name, err)
 		}
@@ -76,6 +85,7 @@ func (r *reading) want(what string, right func(delivery) bool) error {
 	timeout := time.NewTimer(r.within)
 	defer timeout.Stop()
 	var all []string
+	var last delivery
 	for {
 		select {
 		case s := <-r.seen:
@@ -83,10 +93,10 @@ func (r *reading) want(what string, right func(delivery) bool) error {
 				return nil
 			}
 			line := fmt.Sprintf("%.50q %v", s.text, s.err)
-			if len(all) > 0 && all[len(all)-1] == line {
+			if len(all) > 0 && last.text == s.text && fmt.Sprint(last.err) == fmt.Sprint(s.err) {
 				return fmt.Errorf("%s is delivered twice", line)
 			}
-			all = append(all, line)
+			all, last = append(all, line), s
 		case err := <-r.ended:
 			return fmt.Errorf("%s: the watch ended: %w", what, err)
 		case <-timeout.C:
@@ -141,36 +151,6 @@ func documentLife(ctx context.Context, h DocumentHarness) error {
 	), r.end())
 }
 
-// documentWriter checks a registry that is a [registry.DocumentWriter], too.
-func documentWriter(ctx context.Context, h DocumentHarness) error {
-	w, ok := h.Documents.(registry.DocumentWriter)
-	if !ok {
-		return nil
-	}
-	r := read(ctx, h)
-	write := func(text string) func() error {
-		return func() error { return w.WriteDocument(ctx, h.Key, []byte(text)) }
-	}
-	sees := func(text string) func() error { return func() error { return r.wantText(text) } }
-	none := func() error {
-		return r.want("that there is none", func(s delivery) bool { return errors.Is(s.err, registry.ErrNoDocument) })
-	}
-	odd := "% + & = \u00e4\u2028 \"\n\t\\x\r\n" // characters that a protocol may change
-	return errors.Join(steps(
-		write(""), none, write("written"), sees("written"), write(odd), sees(odd),
-		write(""), write(""), none, write("again"), sees("again"),
-		func() error {
-			if w.WriteDocument(ctx, h.Key, make([]byte, registry.MaxDocument+1)) == nil {
-				return errors.New("a document that is too large is accepted")
-			}
-			if w.WriteDocument(ctx, "", []byte("x")) == nil && h.Key != "" {
-				return errors.New("a document without a key is accepted")
-			}
-			return nil
-		},
-	), r.end())
-}
-
 func documentOutage(ctx context.Context, h DocumentHarness) error {
 	if h.Outage == nil {
 		return nil
@@ -185,7 +165,7 @@ func documentOutage(ctx context.Context, h DocumentHarness) error {
 				return err
 			}
 			failed := r.want("the outage", func(s delivery) bool { return s.err != nil && !errors.Is(s.err, registry.ErrNoDocument) })
-			return errors.Join(failed, end())
+			return errors.Join(failed, writerInOutage(ctx, h), end())
 		},
 		func() error { return r.wantText("before") },
 		func() error { return h.Put([]byte("after")) },

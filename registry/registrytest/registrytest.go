@@ -37,6 +37,14 @@ type Harness struct {
 	// the function that ends the outage. The registry must keep its data.
 	Outage func() (end func() error, err error)
 
+	// Aliases are other targets of the same list, with other options; optional. If the
+	// resolver is a [registry.DocumentFinder], they must have the same document.
+	Aliases []registry.Target
+
+	// PutDocument writes a document without the registry under test; an empty text
+	// deletes it. Optional: documents are swapped when it is nil.
+	PutDocument func(key string, text []byte) error
+
 	// Within is the longest time until a change is seen, and of a call; 5 s when
 	// it is 0.
 	Within time.Duration
@@ -53,19 +61,23 @@ func (h Harness) within() time.Duration {
 type Check struct {
 	Name string
 
-	run    func(s *session)
-	lose   bool // needs Lose
-	outage bool // needs Outage
+	run       func(s *session)
+	lose      bool // needs Lose
+	outage    bool // needs Outage
+	documents bool // needs a resolver that is a registry.DocumentFinder
 }
 
-// Missing returns the name of the function that the check needs and h lacks, or ""
-// if h can run the check.
+// Missing returns the name of the function that the check needs and h, or its resolver,
+// lacks, or "" if h can run the check.
 func (c Check) Missing(h Harness) string {
 	switch {
 	case c.lose && h.Lose == nil:
 		return "Lose"
 	case c.outage && h.Outage == nil:
 		return "Outage"
+	}
+	if _, ok := h.Resolver.(registry.DocumentFinder); c.documents && !ok {
+		return "DocumentsOf"
 	}
 	return ""
 }

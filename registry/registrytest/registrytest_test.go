@@ -47,6 +47,8 @@ type faults struct {
 	ignoresUpdate   bool // Update does nothing
 	closeTwiceFails bool // the second Close is an error
 	takesAnything   bool // invalid instances are accepted
+	listsDocuments  bool // a document is listed as an instance
+	twoKeys         bool // the document of a list depends on the target
 }
 
 func newLossy(f faults) *lossy {
@@ -54,7 +56,7 @@ func newLossy(f faults) *lossy {
 }
 
 func (l *lossy) harness() registrytest.Harness {
-	return registrytest.Harness{Registrar: l, Resolver: l, Lose: l.lose, Outage: l.outage, Within: 5 * time.Second}
+	return registrytest.Harness{Registrar: l, Resolver: l, Aliases: []registry.Target{{Scheme: "memory", Path: "/x"}}, Lose: l.lose, Outage: l.outage, Within: 5 * time.Second}
 }
 
 func (l *lossy) outage() (func() error, error) {
@@ -184,6 +186,29 @@ func (l *lossy) Watch(ctx context.Context, target registry.Target, update func(r
 	return err
 }
 
+func (l *lossy) DocumentsOf(target registry.Target) (registry.Documents, string, error) {
+	d, key, err := l.Memory.DocumentsOf(target)
+	if l.faults.twoKeys {
+		key += target.Path
+	}
+	if l.faults.listsDocuments {
+		d = listing{l.Memory}
+	}
+	return d, key, err
+}
+
+// listing is a Memory that lists its documents.
+type listing struct{ *registry.Memory }
+
+func (l listing) SwapDocument(ctx context.Context, key string, old, text []byte) error {
+	if in, err := registry.Decode(text); err == nil {
+		if _, err := l.Register(ctx, in); err != nil {
+			return err
+		}
+	}
+	return l.Memory.SwapDocument(ctx, key, old, text)
+}
+
 // run runs each check in a synctest bubble, where timeouts take no real time, and
 // returns the errors of the checks that fail, by name.
 func run(t *testing.T, harness func() registrytest.Harness) map[string]error {
@@ -229,6 +254,8 @@ func TestBrokenRegistriesFail(t *testing.T) {
 		{"foldsCase", faults{foldsCase: true}, "odd ids", "registering"},
 		{"ignoresUpdate", faults{ignoresUpdate: true}, "an update is seen", "no snapshot with"},
 		{"closeTwiceFails", faults{closeTwiceFails: true}, "a second close does nothing", "closed twice"},
+		{"listsDocuments", faults{listsDocuments: true}, "the document of a list is beside it", "no snapshot with the list"},
+		{"twoKeys", faults{twoKeys: true}, "the document of a list is beside it", "the document of the same list"},
 		{"takesAnything", faults{takesAnything: true}, "an invalid instance is refused", "was not refused"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

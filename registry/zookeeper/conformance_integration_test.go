@@ -5,6 +5,7 @@ package zookeeper
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func TestConformance(t *testing.T) {
 			Registrar: open(t, where, logged(t)),
 			Resolver:  Resolver(logged(t)),
 			Target:    parsed,
+			Aliases:   []registry.Target{{Scheme: "zookeeper", Authority: parsed.Authority, Path: parsed.Path, Query: url.Values{"layout": {"rpcx"}, "acl": {"open"}}}},
 			Lose:      func(id string) error { return other.Delete(parsed.Path+"/"+escape(id), -1) },
 			Outage: func() (func() error, error) {
 				s.kill()

@@ -47,8 +47,9 @@ func TestDocuments(t *testing.T) {
 	r := open(t, target(s.address(), "?ttl=4s"), logged(t))
 	const key = "/tandem/policies/shop"
 	if err := registrytest.CheckDocuments(t.Context(), registrytest.DocumentHarness{
-		Documents: r, Key: key, Within: 15 * time.Second,
-		Put: func(text []byte) error { return putDocument(other, key, text) },
+		Documents: r, Key: key, Name: name, Within: 15 * time.Second,
+		Largest: 1<<20 - 1 - 200, // ZooKeeper's default limit of a packet is 1 MiB less a byte, with the path and a header
+		Put:     func(text []byte) error { return putDocument(other, key, text) },
 		Outage: func() (func() error, error) {
 			s.kill()
 			return func() error { s.start(); return nil }, nil

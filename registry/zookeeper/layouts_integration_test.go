@@ -64,6 +64,10 @@ func TestLayouts(t *testing.T) {
 		if names := names(t, other, dir); len(names) != 1 || !strings.HasPrefix(names[0], c.want) {
 			t.Errorf("the nodes are %q, want %q", names, c.want)
 		}
+		writeOverrides(t, r)
+		if names := names(t, other, dir); len(names) != 1 {
+			t.Errorf("after the list's document was written the nodes are %q", names)
+		}
 		changed := both()
 		changed.Weight = 8
 		if err := entry.Update(t.Context(), changed); err != nil {
@@ -157,5 +161,17 @@ func TestDubboProviderRestarts(t *testing.T) {
 	})
 	if names := names(t, s.connect(t), "/dubbo/"+greeter+"/providers"); len(names) != 1 {
 		t.Errorf("the nodes are %q", names)
+	}
+}
+
+// writeOverrides writes the document of a registry's own list.
+func writeOverrides(t testing.TB, r *Registry) {
+	t.Helper()
+	d, key, err := r.DocumentsOf(registry.Target{})
+	if err == nil {
+		err = d.(registry.DocumentWriter).SwapDocument(t.Context(), key, nil, []byte(`{}`))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

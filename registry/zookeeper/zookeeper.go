@@ -60,6 +60,8 @@ const name = "zookeeper registry"
 // Registry lists instances in a ZooKeeper ensemble and finds them there. It is safe
 // for concurrent use.
 type Registry struct {
+	documents // of the own target
+
 	target  registry.Target // target of New; zero for a resolver
 	options options
 	links   registry.Shared[*link]
@@ -121,6 +123,7 @@ func New(target string, opts ...Option) (*Registry, error) {
 	}
 	r := newRegistry(opts)
 	r.target = t
+	r.documents.target = t
 	if err := r.Check(t); err != nil {
 		return nil, err
 	}
@@ -136,6 +139,7 @@ func newRegistry(opts []Option) *Registry {
 	for _, opt := range opts {
 		opt(&r.options)
 	}
+	r.documents.registry = r
 	r.links.Open = func(key string) (*link, error) { return openLink(key, &r.options) }
 	r.links.Close = (*link).close
 	return r

@@ -15,7 +15,7 @@ type configKey struct{ group, dataID, tenant string }
 
 // configs handles the requests for configurations. The second result is false for other
 // requests.
-func (s *Server) configs(what string, p params) (answer, bool) {
+func (s *Server) configs(what, casMD5 string, p params) (answer, bool) {
 	at := configKey{p.get("group"), p.get("dataId"), p.get("tenant")}
 	switch what {
 	case "GET /v1/cs/configs":
@@ -26,6 +26,9 @@ func (s *Server) configs(what string, p params) (answer, bool) {
 	case "POST /v1/cs/configs":
 		if p.Get("content") == "" {
 			return text(http.StatusBadRequest, "Param 'content' is required."), true
+		}
+		if now, there := s.texts[at]; there && s.Swaps && casMD5 != "" && casMD5 != md5Of(now) {
+			return text(http.StatusInternalServerError, "caused: Cas publish fail, server md5 may have changed.;"), true
 		}
 		if s.texts == nil {
 			s.texts = map[configKey]string{}
@@ -81,12 +84,16 @@ func (s *Server) different(listening string) string {
 		}
 		sum := ""
 		if text, there := s.texts[configKey{fields[1], fields[0], fields[3]}]; there {
-			of := md5.Sum([]byte(text)) //nolint:gosec // see the import
-			sum = hex.EncodeToString(of[:])
+			sum = md5Of(text)
 		}
 		if sum != fields[2] {
 			changed.WriteString(fields[0] + "%02" + fields[1] + "%01")
 		}
 	}
 	return changed.String()
+}
+
+func md5Of(text string) string {
+	sum := md5.Sum([]byte(text)) //nolint:gosec // see the import
+	return hex.EncodeToString(sum[:])
 }

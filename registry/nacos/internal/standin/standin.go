@@ -31,6 +31,10 @@ type Server struct {
 	// Three makes the server as strict as version 3 is by default: clients can't read one
 	// instance.
 	Three bool
+	// Swaps makes publishing a configuration heed the header casMd5, as by their source
+	// versions from 2.3.0 on do: it creates, or replaces a content of this MD5. Others
+	// ignore the header.
+	Swaps bool
 	// Deaf makes listeners for configurations miss every change.
 	Deaf bool
 
@@ -164,7 +168,7 @@ func (s *Server) serve(r *http.Request) answer {
 	if what == "POST /v1/cs/configs/listener" {
 		return s.listen(r)
 	}
-	if a, known := s.configs(what, p); known {
+	if a, known := s.configs(what, r.Header.Get("Casmd5"), p); known {
 		return a
 	}
 	handle, known := map[string]func(*service, params) answer{
