@@ -73,13 +73,17 @@ func noSwaps(t *testing.T, r *Registry, key string) {
 	}
 }
 
-// TestNoSwaps: versions before 2.3.0 ignore casMd5.
+// TestNoSwaps: versions before 2.3.0 ignore casMd5, and two others don't use it.
 func TestNoSwaps(t *testing.T) {
-	web := httptest.NewServer(&standin.Server{})
-	t.Cleanup(web.Close)
-	b := &backend{direct: web.Listener.Addr().String(), ttl: 3 * time.Second, poll: time.Second, within: 30 * time.Second}
-	b.open(t)
-	noSwaps(t, b.registry(t, "S"), "/"+groupOf(t)+"/d")
+	for what, stand := range map[string]*standin.Server{"ignored": {}, "itself": {SwapsItself: true}} {
+		t.Run(what, func(t *testing.T) {
+			web := httptest.NewServer(stand)
+			t.Cleanup(web.Close)
+			b := &backend{direct: web.Listener.Addr().String(), ttl: 3 * time.Second, poll: time.Second, within: 30 * time.Second}
+			b.open(t)
+			noSwaps(t, b.registry(t, "S"), "/"+groupOf(t)+"/d")
+		})
+	}
 }
 
 // TestSwapIsSentOnce: a publish whose response is lost is not sent to another server, which

@@ -55,7 +55,7 @@ func (ds documents) ReadDocument(ctx context.Context, key string) ([]byte, error
 }
 
 // SwapDocument publishes a configuration that Nacos compares with the one before, by its
-// casMd5. Nacos has that over HTTP from version 2.3.0 on: with an earlier one, SwapDocument
+// casMd5. Nacos has that over HTTP from version 2.3.2 on: with an earlier one, SwapDocument
 // writes nothing and fails. To find that out, the first call of it publishes the
 // configuration tandem-swap-probe in the document's group.
 //
@@ -130,18 +130,19 @@ const probeID = "tandem-swap-probe"
 
 // errNoSwaps is the error of SwapDocument where Nacos would overwrite whatever there is.
 var errNoSwaps = errors.New("this Nacos publishes without comparing (casMd5), so another change could be lost: " +
-	"it takes version 2.3.0 or later; with this one, publish in Nacos's console")
+	"it takes version 2.3.2 or later; with this one, publish in Nacos's console")
 
-// checkSwaps fails if Nacos ignores casMd5. It publishes a configuration twice, of which the
-// second time must be refused, and remembers that it was.
+// checkSwaps fails if Nacos ignores casMd5, as before version 2.3.0, or compares with the MD5
+// of the new text instead, as versions 2.3.0 and 2.3.1. It publishes the same configuration
+// twice: the second time must be refused, since it is there. checkSwaps remembers that it was.
 func (d document) checkSwaps(ctx context.Context) error {
 	if d.servers.swaps.Load() {
 		return nil
 	}
 	d.dataID = probeID
 	var err error
-	for _, content := range []string{"tandem checks with this whether Nacos compares", "it does not"} {
-		err = d.publish(ctx, content, noText)
+	for range 2 {
+		err = d.publish(ctx, "# tandem checks with this whether Nacos compares", noText)
 		if err != nil && !errors.Is(err, registry.ErrChanged) && !refusedWith(err, http.StatusInternalServerError) {
 			return err
 		}

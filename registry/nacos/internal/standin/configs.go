@@ -27,7 +27,7 @@ func (s *Server) configs(what, casMD5 string, p params) (answer, bool) {
 		if p.Get("content") == "" {
 			return text(http.StatusBadRequest, "Param 'content' is required."), true
 		}
-		if now, there := s.texts[at]; there && s.Swaps && casMD5 != "" && casMD5 != md5Of(now) {
+		if now, there := s.texts[at]; there && casMD5 != "" && !s.matches(casMD5, p.Get("content"), now) {
 			return text(http.StatusInternalServerError, "caused: Cas publish fail, server md5 may have changed.;"), true
 		}
 		if s.texts == nil {
@@ -91,6 +91,14 @@ func (s *Server) different(listening string) string {
 		}
 	}
 	return changed.String()
+}
+
+// matches reports whether a publish with casMd5 may replace the content now.
+func (s *Server) matches(casMD5, content, now string) bool {
+	if s.SwapsItself {
+		casMD5 = md5Of(content)
+	}
+	return !s.Swaps && !s.SwapsItself || casMD5 == md5Of(now)
 }
 
 func md5Of(text string) string {

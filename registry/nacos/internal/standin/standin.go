@@ -32,9 +32,12 @@ type Server struct {
 	// instance.
 	Three bool
 	// Swaps makes publishing a configuration heed the header casMd5, as by their source
-	// versions from 2.3.0 on do: it creates, or replaces a content of this MD5. Others
-	// ignore the header.
+	// versions from 2.3.2 on do: it creates, or replaces a content of this MD5. Versions
+	// before 2.3.0 ignore the header.
 	Swaps bool
+	// SwapsItself makes publishing with casMd5 compare with the MD5 of the new content
+	// instead, as by their source versions 2.3.0 and 2.3.1 do.
+	SwapsItself bool
 	// Deaf makes listeners for configurations miss every change.
 	Deaf bool
 
