@@ -62,11 +62,12 @@ type Client struct {
 	pool        pool.Pool
 	modes       failmode.Modes
 
-	opts     options
-	caller   call.Caller // runs calls; without a session of its own
-	target   string      // without secrets
-	steering steering
-	budget   *resilience.Budget
+	opts       options
+	caller     call.Caller // runs calls; without a session of its own
+	target     string      // without secrets
+	steering   steering
+	overridden steering // what was done with the overrides of the instances
+	budget     *resilience.Budget
 
 	attempt    tandem.Func // the attempt chain, the innermost part of all chains
 	makeOthers sync.Once
@@ -216,8 +217,9 @@ func (c *Client) follow(r registry.Resolver, t registry.Target) {
 		return
 	}
 	keeper.Unreachable = c.pool.Unreachable()
+	watch := c.watcher(keeper, r, t)
 	c.life.Go(func() {
-		if err := keeper.Watch(c.life.Context(), r, t, c.pool.Update); c.life.Context().Err() == nil {
+		if err := watch(c.life.Context()); c.life.Context().Err() == nil {
 			c.noList(err)
 		}
 	})

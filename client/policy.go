@@ -34,18 +34,33 @@ func WithPolicyFrom(src policy.Source, name string) Option {
 
 // Policy returns which policy is in force, and what was done with the last document. It is zero
 // if there has been none.
-func (c *Client) Policy() policy.Applied {
-	c.steering.mu.Lock()
-	defer c.steering.mu.Unlock()
-	return c.steering.applied
-}
+func (c *Client) Policy() policy.Applied { return c.steering.last() }
 
-// steering is the state of a client's policy.
+// steering is what a client did with a document that steers it: its policy, or the overrides of
+// its instances.
 type steering struct {
-	news chan struct{} // has a token when there is something to report
+	news chan struct{} // has a token when there is something to report; nil if nothing is reported
 
 	mu      sync.Mutex
 	applied policy.Applied
+}
+
+// record keeps what was done with a document, to be reported, and returns what was kept before.
+func (s *steering) record(a policy.Applied) (before policy.Applied) {
+	s.mu.Lock()
+	before, s.applied = s.applied, a
+	s.mu.Unlock()
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+	return before
+}
+
+func (s *steering) last() policy.Applied {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.applied
 }
 
 // beginRules makes the first rules, of the options and the policy in code.
@@ -73,9 +88,7 @@ func (c *Client) followPolicy() {
 	if src == nil {
 		return
 	}
-	if c.opts.name == "" {
-		c.opts.name = uniqueName()
-	}
+	c.nameItself()
 	c.steering.news = make(chan struct{}, 1)
 	c.life.Go(func() {
 		err := src.Watch(c.life.Context(), c.takePolicy)
@@ -84,7 +97,14 @@ func (c *Client) followPolicy() {
 		}
 	})
 	if r, ok := src.(policy.Reporter); ok {
-		c.life.Go(func() { c.reportPolicy(r) })
+		c.life.Go(func() { c.steering.report(c, r) })
+	}
+}
+
+// nameItself makes a name for a client that has none. It must be called before anything reports.
+func (c *Client) nameItself() {
+	if c.opts.name == "" {
+		c.opts.name = uniqueName()
 	}
 }
 
@@ -110,21 +130,13 @@ func (c *Client) takePolicy(text []byte, err error) {
 		a.Error = shortened(err)
 	}
 	a.InForce = c.rules.Load().Version
-	s := &c.steering
-	s.mu.Lock()
-	before := s.applied
-	s.applied = a
-	s.mu.Unlock()
+	before := c.steering.record(a)
 	switch same := before.Version == a.Version && before.Error == a.Error; {
 	case same:
 	case err != nil:
 		c.log().Warn("policy not applied; the one before stays", "version", a.Version, "in force", a.InForce, "error", a.Error)
 	default:
 		c.log().Info("policy applied", "version", a.Version)
-	}
-	select {
-	case s.news <- struct{}{}:
-	default:
 	}
 }
 
@@ -146,15 +158,15 @@ const (
 	reportTimeout = 5 * time.Second
 )
 
-// reportPolicy reports to the source what has been applied: when it is new, and again before
-// the last report expires.
-func (c *Client) reportPolicy(r policy.Reporter) {
+// report reports to the source what has been applied: when it is new, and again before the last
+// report expires.
+func (s *steering) report(c *Client, r policy.Reporter) {
 	failed := ""
 	wait := time.NewTimer(policy.ReportEvery)
 	defer wait.Stop()
 	for {
 		select {
-		case <-c.steering.news:
+		case <-s.news:
 		case <-wait.C:
 		case <-c.life.Context().Done():
 			return
@@ -163,14 +175,14 @@ func (c *Client) reportPolicy(r policy.Reporter) {
 			return
 		}
 		next := policy.ReportEvery
-		if a := c.Policy(); a.Client != "" {
+		if a := s.last(); a.Client != "" {
 			ctx, cancel := context.WithTimeout(c.life.Context(), reportTimeout)
 			err := r.Report(ctx, a)
 			cancel()
 			if err != nil {
 				next = reportRetry
 				if text := shortened(err); text != failed && c.life.Context().Err() == nil {
-					c.log().Warn("policy: what was applied could not be reported", "error", text)
+					c.log().Warn("what was applied could not be reported", "error", text)
 					failed = text
 				}
 			} else {

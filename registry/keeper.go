@@ -26,6 +26,9 @@ type View struct {
 	// collapse and are kept for now. Only a suspect that is known to answer
 	// should get calls.
 	Suspect map[string]bool
+	// Withheld holds the instances that are listed but get no calls, as operators have set: by
+	// ID, what is set. They are not among Instances. A Keeper sets none.
+	Withheld map[string]string
 	// Stale is the error of the registry while it fails; the list may then be
 	// out of date. Before the first list it comes with no instances.
 	Stale error

@@ -99,3 +99,35 @@ type Snapshot struct {
 	// and has no meaning.
 	Err error
 }
+
+// DocumentsOf is implemented by a [Resolver] whose registry stores documents.
+type DocumentsOf interface {
+	// DocumentsOf returns the documents of the registry that a target names, and the key of the document
+	// that holds what operators set for the list of instances of the target: beside the list, and not in it.
+	// It sends no request.
+	DocumentsOf(target Target) (d Documents, key string, err error)
+}
+
+// List returns the list of a target as the registry has it now. It fails when the registry
+// can't be read, and when ctx ends before.
+func List(ctx context.Context, r Resolver, target Target) ([]tandem.Instance, error) {
+	if fixed, ok := r.(Fixed); ok {
+		return fixed.List(target)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var first *Snapshot
+	err := r.Watch(ctx, target, func(s Snapshot) {
+		if first == nil {
+			first = &s
+			cancel()
+		}
+	})
+	switch {
+	case first == nil:
+		return nil, err
+	case first.Err != nil:
+		return nil, first.Err
+	}
+	return first.Instances, nil
+}

@@ -96,7 +96,7 @@ func (p *Pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt
 	}
 	n, m := p.pick(v, call)
 	if n == nil {
-		return attempt{}, len(v.nodes) == 0, p.noInstance(v, call)
+		return attempt{}, len(v.nodes)+len(v.withheld) == 0, p.noInstance(v, call)
 	}
 	if m == nil {
 		if m = p.connectForCall(n); m == nil {
@@ -344,6 +344,8 @@ func (p *Pool) noInstance(v *view, call *tandem.Call) error {
 	switch named := v.memberOf(call.Pin); {
 	case p.health.open(named, call):
 		return unavailable("the circuit breaker of %s is open at %q", call.Method, call.Pin)
+	case v.withheld[call.Pin] != "":
+		return unavailable("instance %q of %s gets no calls: %s", call.Pin, p.cfg.Target, v.withheld[call.Pin])
 	case call.Pin != "":
 		return unavailable("no instance %q in %s", call.Pin, p.cfg.Target)
 	case p.health.anyOpen(v, call):
@@ -352,6 +354,8 @@ func (p *Pool) noInstance(v *view, call *tandem.Call) error {
 		return unavailable("no instance of %s is for the call's route: %v", p.cfg.Target, call.Route)
 	case len(v.nodes) > 0:
 		return unavailable("all instances of %s are reserved for calls with a route", p.cfg.Target)
+	case len(v.withheld) > 0:
+		return unavailable("all %d instances of %s get no calls, as operators have set: see tandem instance ls", len(v.withheld), p.cfg.Target)
 	case v.stale != nil:
 		return unavailable("no instance of %s is known: %v", p.cfg.Target, v.stale)
 	}

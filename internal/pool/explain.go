@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -61,6 +62,9 @@ func (p *Pool) explain(v *view, call *tandem.Call) *Explained {
 	}
 	for _, n := range v.nodes {
 		x.Attempt.Instances = append(x.Attempt.Instances, p.stateOf(v, n, call))
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.withheld)) {
+		x.Attempt.Instances = append(x.Attempt.Instances, InstanceState{ID: id, Unusable: v.withheld[id], Breaker: resilience.BreakerClosed.String()})
 	}
 	usable := func(n *balance.Node) bool { return p.unusable(v, n, call) == "" }
 	x.Attempt.Steps = p.table.Explain(call, usable).Steps

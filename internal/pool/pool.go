@@ -156,7 +156,7 @@ func (p *Pool) endpoint(in *tandem.Instance) tandem.Endpoint {
 
 // publish makes the list visible to calls, with its members by ID.
 func (p *Pool) publish(list registry.View, members map[string]*member) {
-	v := &view{suspects: list.Suspect, stale: list.Stale}
+	v := &view{suspects: list.Suspect, withheld: list.Withheld, stale: list.Stale}
 	v.nodes, v.picker = p.table.Current()
 	v.members = make([]*member, len(v.nodes))
 	for i, n := range v.nodes {

@@ -21,6 +21,7 @@ type view struct {
 	places   map[*balance.Node]int // index in nodes and members; nil for a few nodes
 	byID     map[string]int        // index in nodes and members by ID; nil for a few nodes
 	suspects map[string]bool       // suspects of the registry, by ID
+	withheld map[string]string     // instances that get no calls, by ID, and why
 	stale    error                 // why the list may be old; nil if it is not
 }
 
@@ -93,7 +94,7 @@ func (v *view) memberOf(id string) *member {
 
 // list returns the registry's list that the view was made of.
 func (v *view) list() registry.View {
-	list := registry.View{Suspect: v.suspects, Stale: v.stale}
+	list := registry.View{Suspect: v.suspects, Withheld: v.withheld, Stale: v.stale}
 	for _, n := range v.nodes {
 		list.Instances = append(list.Instances, n.Instance)
 	}

@@ -1,0 +1,55 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"path/filepath"
+	"time"
+
+	"github.com/tandem-rpc/tandem/override"
+	"github.com/tandem-rpc/tandem/policy"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// watcher returns what watches the list of instances: the keeper, with what operators set for
+// the instances if the registry keeps that.
+func (c *Client) watcher(k *registry.Keeper, r registry.Resolver, t registry.Target) func(ctx context.Context) error {
+	watch := func(ctx context.Context, update func(registry.View)) error { return k.Watch(ctx, r, t, update) }
+	plain := func(ctx context.Context) error { return watch(ctx, c.pool.Update) }
+	of, ok := r.(registry.DocumentsOf)
+	if !ok {
+		return plain
+	}
+	documents, key, err := of.DocumentsOf(t)
+	if err != nil {
+		c.log().Warn("what operators set for the instances is not followed", "error", err)
+		return plain
+	}
+	f := override.Follower{Documents: documents, Key: key, File: c.overridesFile(t), Log: c.log(), Applied: c.takeOverrides}
+	c.nameItself()
+	c.overridden.news = make(chan struct{}, 1)
+	if reporter, ok := policy.FromRegistry(documents, key).(policy.Reporter); ok {
+		c.life.Go(func() { c.overridden.report(c, reporter) })
+	}
+	return func(ctx context.Context) error { return f.Run(ctx, watch, c.pool.Update) }
+}
+
+// overridesFile returns the file in which the overrides of a list are kept, beside the list; ""
+// if lists are not kept.
+func (c *Client) overridesFile(t registry.Target) string {
+	if c.opts.snapshots == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(t.String()))
+	return filepath.Join(c.opts.snapshots, hex.EncodeToString(sum[:16])+".overrides")
+}
+
+// takeOverrides records what was done with a document of overrides.
+func (c *Client) takeOverrides(version string, err error) {
+	a := policy.Applied{Client: c.opts.name, Version: version, InForce: version, At: time.Now()}
+	if err != nil {
+		a.Error, a.InForce = shortened(err), c.overridden.last().InForce
+	}
+	c.overridden.record(a)
+}

@@ -1,0 +1,284 @@
+// Package override (experimental) is what operators set for the instances of a service, as data:
+// an instance, or all with certain labels, is disabled, draining, or has another weight. It lies
+// in a document of the registry beside the list of instances, so it stays when a server starts
+// again, and it says who set it, when and why. Clients follow it; [Editor] changes it.
+package override
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/policy"
+	"github.com/tandem-rpc/tandem/registry/history"
+)
+
+// State is what operators want of an instance.
+type State string
+
+// The states of an instance. One that is not enabled stays listed and gets no new calls; those
+// in flight go on.
+const (
+	Enabled  State = "enabled"
+	Disabled State = "disabled" // it gets no calls
+	Draining State = "draining" // the same, because it is about to be stopped
+)
+
+// Limits of a document.
+const (
+	MaxOverrides = 2000
+	maxText      = 1000 // bytes of an author or a reason
+	maxLabels    = 16
+)
+
+// Overrides is the document of one list of instances. The zero value overrides nothing.
+type Overrides struct {
+	Change history.Change `json:"change,omitzero"` // the last change
+	Set    []Override     `json:"set"`
+}
+
+// Override is a state or a weight that is set for one instance, or for all that have certain
+// labels. What is set for an instance by its ID counts more than what is set by labels; of two
+// that are set by labels the later one counts.
+type Override struct {
+	Instance string            `json:"instance,omitempty"` // ID of the instance; "" for Labels
+	Labels   map[string]string `json:"labels,omitempty"`   // "zone", "version", "group", or names of tags: an instance has all of them
+
+	State  State `json:"state,omitempty"`  // "" if a weight is set
+	Weight int   `json:"weight,omitempty"` // 1 to 10000; 0 if a state is set
+	// From is the weight at the time At, from which the weight changes evenly to Weight within
+	// Ramp.
+	From int             `json:"from,omitempty"`
+	Ramp policy.Duration `json:"ramp,omitzero"`
+
+	By    string    `json:"by,omitempty"`
+	Why   string    `json:"why,omitempty"`
+	At    time.Time `json:"at,omitzero"`
+	Until time.Time `json:"until,omitzero"` // when it ends by itself; zero for never
+}
+
+// Parse reads a document. It fails for unknown fields, for invalid values, and for anything
+// after the document. An empty text is a document that overrides nothing.
+func Parse(text []byte) (*Overrides, error) {
+	o := new(Overrides)
+	if len(bytes.TrimSpace(text)) == 0 {
+		return o, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(o); err != nil {
+		return nil, fmt.Errorf("overrides: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("overrides: there is more after the document")
+	}
+	return o, o.Validate()
+}
+
+// Validate returns an error that names the first invalid override.
+func (o *Overrides) Validate() error {
+	if len(o.Set) > MaxOverrides {
+		return fmt.Errorf("overrides: %d of them, limit %d", len(o.Set), MaxOverrides)
+	}
+	for i := range o.Set {
+		if err := o.Set[i].Validate(); err != nil {
+			return fmt.Errorf("overrides: set[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// Validate returns an error that names what is wrong with an override.
+func (o *Override) Validate() error {
+	switch {
+	case (o.Instance == "") == (len(o.Labels) == 0):
+		return errors.New("want either an instance or labels")
+	case len(o.Instance) > tandem.MaxInstanceID:
+		return fmt.Errorf("instance id of %d bytes, limit %d", len(o.Instance), tandem.MaxInstanceID)
+	case len(o.Labels) > maxLabels:
+		return fmt.Errorf("%d labels, limit %d", len(o.Labels), maxLabels)
+	case o.State != "" && o.State != Enabled && o.State != Disabled && o.State != Draining:
+		return fmt.Errorf("state %.40q: want enabled, disabled or draining", o.State)
+	case o.Weight < 0 || o.Weight > tandem.MaxWeight || o.From < 0 || o.From > tandem.MaxWeight:
+		return fmt.Errorf("weight %d from %d: want 1 to %d; an instance that shall get no calls is disabled", o.Weight, o.From, tandem.MaxWeight)
+	case (o.State == "") == (o.Weight == 0):
+		return errors.New("want either a state or a weight")
+	case o.Ramp < 0 || time.Duration(o.Ramp) > 24*time.Hour:
+		return errors.New("ramp: want 0s to 24h")
+	case o.Ramp > 0 && o.Weight == 0:
+		return errors.New("a ramp without a weight")
+	case len(o.By) > maxText || len(o.Why) > maxText:
+		return fmt.Errorf("author or reason is longer than %d bytes", maxText)
+	}
+	return nil
+}
+
+// replaces reports whether an override takes the place of another one: both set a state, or both
+// a weight, for the same instance or labels.
+func (o *Override) replaces(old *Override) bool {
+	return o.sameMatch(old) && (o.State == "") == (old.State == "")
+}
+
+func (o *Override) sameMatch(other *Override) bool {
+	return o.Instance == other.Instance && maps.Equal(o.Labels, other.Labels)
+}
+
+// Matches reports whether an override is for an instance.
+func (o *Override) Matches(in *tandem.Instance) bool {
+	if o.Instance != "" {
+		return o.Instance == in.ID
+	}
+	for name, value := range o.Labels {
+		if label(in, name) != value {
+			return false
+		}
+	}
+	return true
+}
+
+// label returns the value of an instance's label.
+func label(in *tandem.Instance, name string) string {
+	switch name {
+	case "zone":
+		return in.Zone
+	case "version":
+		return in.Version
+	case "group":
+		return in.Group
+	}
+	return in.Tags[name]
+}
+
+// over reports whether an override has ended.
+func (o *Override) over(now time.Time) bool { return !o.Until.IsZero() && !now.Before(o.Until) }
+
+// Effect is what overrides make of a list of instances.
+type Effect struct {
+	Enabled  []tandem.Instance   // those that get calls, in the order of the list, with their weights
+	Withheld map[string]Override // the others by ID, with what withholds them
+	Next     time.Time           // when the effect changes by itself; zero for never
+}
+
+// Apply returns what the overrides make of a list. It changes neither.
+func (o *Overrides) Apply(list []tandem.Instance, now time.Time) Effect {
+	live, next := o.live(now)
+	e := Effect{Next: next}
+	if len(live) == 0 {
+		e.Enabled = list
+		return e
+	}
+	e.Enabled = make([]tandem.Instance, 0, len(list))
+	for i := range list {
+		in := list[i]
+		state, weight := find(live, &in)
+		if state != nil && state.State != Enabled {
+			if e.Withheld == nil {
+				e.Withheld = make(map[string]Override)
+			}
+			e.Withheld[in.ID] = *state
+			continue
+		}
+		if weight != nil {
+			var step time.Time
+			in.Weight, step = weight.weight(in.Weight, now)
+			e.Next = sooner(e.Next, step)
+		}
+		e.Enabled = append(e.Enabled, in)
+	}
+	return e
+}
+
+// live returns the overrides that have not ended, those for an instance first, then the later
+// ones before the earlier ones, and when the next of them ends.
+func (o *Overrides) live(now time.Time) (live []*Override, next time.Time) {
+	for i := range slices.Backward(o.Set) {
+		if s := &o.Set[i]; !s.over(now) {
+			live = append(live, s)
+			next = sooner(next, s.Until)
+		}
+	}
+	slices.SortStableFunc(live, func(a, b *Override) int { return rank(a) - rank(b) })
+	return live, next
+}
+
+func rank(o *Override) int {
+	if o.Instance != "" {
+		return 0
+	}
+	return 1
+}
+
+// find returns the override that sets the state of an instance, and the one that sets its weight.
+func find(live []*Override, in *tandem.Instance) (state, weight *Override) {
+	for _, s := range live {
+		switch {
+		case s.State != "" && state == nil && s.Matches(in):
+			state = s
+		case s.Weight != 0 && weight == nil && s.Matches(in):
+			weight = s
+		}
+	}
+	return state, weight
+}
+
+// steps is in how many steps a weight changes along a ramp, at most one a second.
+const steps = 50
+
+// weight returns the weight that is set at a time, and when it changes next, zero for never.
+// registered is the weight with which the instance is registered.
+func (o *Override) weight(registered int, now time.Time) (int, time.Time) {
+	end := o.At.Add(time.Duration(o.Ramp))
+	if !now.Before(end) {
+		return o.Weight, time.Time{}
+	}
+	from := o.From
+	if from == 0 {
+		from = max(registered, 1)
+		if registered == 0 {
+			from = tandem.DefaultWeight
+		}
+	}
+	step := max(time.Second, time.Duration(o.Ramp)/steps)
+	passed := max(0, now.Sub(o.At)).Truncate(step)
+	w := from + int(float64(o.Weight-from)*float64(passed)/float64(o.Ramp))
+	next := o.At.Add(passed + step)
+	if next.After(end) {
+		next = end
+	}
+	return max(1, w), next
+}
+
+// sooner returns the earlier of two times; a zero time is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// String says in a few words what is set, by whom and why: "disabled by ann: the disk is full".
+func (o *Override) String() string {
+	text := string(o.State)
+	if o.Weight > 0 {
+		text = fmt.Sprintf("weight %d", o.Weight)
+	}
+	if o.Ramp > 0 {
+		text += fmt.Sprintf(" within %v", time.Duration(o.Ramp))
+	}
+	if o.By != "" {
+		text += " by " + o.By
+	}
+	if !o.Until.IsZero() {
+		text += " until " + o.Until.UTC().Format(time.RFC3339)
+	}
+	if o.Why != "" {
+		text += ": " + o.Why
+	}
+	return text
+}
