@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/history"
 )
@@ -83,7 +85,7 @@ func (e *Editor) Read(ctx context.Context) (*Overrides, error) {
 // labels. The state [Enabled] is only written where something else withholds the instance. It
 // returns the overrides then in force.
 func (e *Editor) Set(ctx context.Context, r Request, set ...Override) (*Overrides, error) {
-	return e.edit(ctx, r, func(o *Overrides, list []tandem.Instance, c history.Change) error {
+	return e.edit(ctx, r, func(o *Overrides, list []tandem.Instance, c policy.Change) error {
 		for i := range set {
 			s := set[i]
 			s.By, s.Why, s.At = c.By, c.Why, c.At
@@ -102,7 +104,7 @@ func (e *Editor) Set(ctx context.Context, r Request, set ...Override) (*Override
 // Clear removes what is set for instances and labels: states and weights. Only Instance and
 // Labels of match count.
 func (e *Editor) Clear(ctx context.Context, r Request, match ...Override) (*Overrides, error) {
-	return e.edit(ctx, r, func(o *Overrides, _ []tandem.Instance, _ history.Change) error {
+	return e.edit(ctx, r, func(o *Overrides, _ []tandem.Instance, _ policy.Change) error {
 		o.Set = slices.DeleteFunc(o.Set, func(s Override) bool {
 			return slices.ContainsFunc(match, func(m Override) bool { return s.sameMatch(&m) })
 		})
@@ -121,20 +123,20 @@ func (e *Editor) Restore(ctx context.Context, r Request, revision int) (*Overrid
 	if err != nil {
 		return nil, err
 	}
-	return e.edit(ctx, r, func(o *Overrides, _ []tandem.Instance, _ history.Change) error {
+	return e.edit(ctx, r, func(o *Overrides, _ []tandem.Instance, _ policy.Change) error {
 		o.Set = slices.Clone(old.Set)
 		return nil
 	})
 }
 
 // edit changes the overrides and checks the result against the registry's list.
-func (e *Editor) edit(ctx context.Context, r Request, change func(*Overrides, []tandem.Instance, history.Change) error) (*Overrides, error) {
+func (e *Editor) edit(ctx context.Context, r Request, change func(*Overrides, []tandem.Instance, policy.Change) error) (*Overrides, error) {
 	list, err := e.Instances(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("overrides: the list of instances is needed to check the change: %w", err)
 	}
 	var made *Overrides
-	_, err = e.Store.Edit(ctx, history.Change{By: r.By, Why: r.Why}, func(now history.Version, c history.Change) ([]byte, error) {
+	_, err = e.Store.Edit(ctx, policy.Change{By: r.By, Why: r.Why}, func(now history.Version, c policy.Change) ([]byte, error) {
 		before, err := Parse([]byte(now.Text))
 		if err != nil {
 			return nil, err
@@ -213,4 +215,19 @@ func (o *Overrides) weightNow(id string, list []tandem.Instance, now time.Time) 
 // forget removes the overrides that have ended.
 func (o *Overrides) forget(now time.Time) {
 	o.Set = slices.DeleteFunc(o.Set, func(s Override) bool { return s.over(now) })
+}
+
+// Rollout returns how far clients have taken up the overrides in force. Its version is the
+// revision.
+func (e *Editor) Rollout(ctx context.Context) (policy.Rollout, error) {
+	documents, ok := e.Store.Documents.(registry.Documents)
+	if !ok {
+		return policy.Rollout{}, errors.New("overrides: this registry takes no reports")
+	}
+	v, err := e.Store.Read(ctx)
+	if err != nil {
+		return policy.Rollout{}, err
+	}
+	reports, err := policy.FromRegistry(documents, e.Store.Key).(policy.Reports).Applied(ctx)
+	return policy.RolloutOf(strconv.Itoa(v.Revision), reports), err
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/policy"
-	"github.com/tandem-rpc/tandem/registry/history"
 )
 
 // State is what operators want of an instance.
@@ -39,8 +38,8 @@ const (
 
 // Overrides is the document of one list of instances. The zero value overrides nothing.
 type Overrides struct {
-	Change history.Change `json:"change,omitzero"` // the last change
-	Set    []Override     `json:"set"`
+	Change policy.Change `json:"change,omitzero"` // the last change
+	Set    []Override    `json:"set"`
 }
 
 // Override is a state or a weight that is set for one instance, or for all that have certain

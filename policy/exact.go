@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // exact refuses what encoding/json accepts but [Schema] does not allow: names that differ in
@@ -49,7 +50,10 @@ func exactValue(d *json.Decoder, t reflect.Type, field string) error {
 		if v == "" {
 			return at(field, errors.New("empty; leave it out"))
 		}
-		if t == reflect.TypeFor[Duration]() {
+		switch t {
+		case reflect.TypeFor[time.Time]():
+			return at(field, new(time.Time).UnmarshalText([]byte(v)))
+		case reflect.TypeFor[Duration]():
 			return at(field, new(Duration).UnmarshalText([]byte(v)))
 		}
 	}

@@ -23,14 +23,19 @@ import (
 	"time"
 )
 
-// MaxSize bounds the text of a policy, in bytes.
-const MaxSize = 1 << 20
+// Bounds of the text of a policy, and of the names and reasons of a [Change], in bytes.
+const (
+	MaxSize   = 1 << 20
+	MaxReason = 1000
+)
 
 // Policy is how a client treats its calls. The zero Policy changes nothing.
 type Policy struct {
 	// Version names this state of the policy for people; clients report which version they have
 	// applied.
-	Version  string    `json:"version,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Change is who changed the policy last; package registry/history fills it in.
+	Change   *Change   `json:"change,omitempty"`
 	Balancer *Balancer `json:"balancer,omitempty"`
 	Ejection *Ejection `json:"ejection,omitempty"`
 	Budget   *Budget   `json:"retryBudget,omitempty"`
@@ -49,6 +54,14 @@ type Method struct {
 	Retries        *int     `json:"retries,omitempty"`       // further attempts; 0 to 10
 	Idempotent     *bool    `json:"idempotent,omitempty"`    // a second execution does no harm
 	Breaker        *Breaker `json:"breaker,omitempty"`       // breaker of the method at each instance
+}
+
+// Change says who changed a document of a registry, such as a policy, when and why.
+type Change struct {
+	Revision int       `json:"revision,omitempty"` // numbers the versions of the document, from 1
+	By       string    `json:"by,omitempty"`
+	Why      string    `json:"why,omitempty"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // Balancer says how instances are chosen. The steps apply in the order of the fields.
@@ -143,6 +156,10 @@ const maxMethods = 10_000
 func (p *Policy) Validate() error {
 	var c checks
 	c.addf(len(p.Version) > 128, "version: longer than 128 bytes")
+	if ch := p.Change; ch != nil {
+		c.addf(ch.Revision < 0, "change.revision: negative")
+		c.addf(len(ch.By) > MaxReason || len(ch.Why) > MaxReason, "change: by or why is longer than %d bytes", MaxReason)
+	}
 	if b := p.Balancer; b != nil {
 		c.addf(!slices.Contains(Picks(), b.Pick), "balancer.pick: %q is none of %s", b.Pick, strings.Join(Picks(), ", "))
 		c.duration("balancer.slowStart", b.SlowStart)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of a policy, made from the types of this
@@ -46,6 +47,9 @@ func object(t reflect.Type) schema {
 func value(field string, t reflect.Type) schema {
 	if t == reflect.TypeFor[Duration]() {
 		return schema{"type": "string", "pattern": durations, "examples": []string{"250ms", "1.5s"}}
+	}
+	if t == reflect.TypeFor[time.Time]() {
+		return schema{"type": "string", "format": "date-time"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

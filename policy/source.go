@@ -50,11 +50,15 @@ type Applied struct {
 	Error   string    `json:"error,omitempty"` // why it was not applied; the one before stays in force
 }
 
-// VersionOf returns the version in a policy's text, or the beginning of the text's SHA-256 if
-// the policy has none, or is not valid.
+// VersionOf returns the version in a policy's text; if it has none, the revision of its Change,
+// such as "r7"; if it has none either, or is not valid, the beginning of the text's SHA-256.
 func VersionOf(text []byte) string {
-	if p, err := Parse(text); err == nil && p.Version != "" {
+	switch p, err := Parse(text); {
+	case err != nil:
+	case p.Version != "":
 		return p.Version
+	case p.Change != nil && p.Change.Revision > 0:
+		return fmt.Sprintf("r%d", p.Change.Revision)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:6])

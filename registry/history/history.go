@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -22,27 +23,16 @@ const (
 	MaxKept     = 384 << 10 // bytes of all versions together, which every registry can store in one document
 )
 
-// maxText bounds who made a change and why, in bytes.
-const maxText = 1000
-
 // attempts is how often an edit is tried when other writers come between.
 const attempts = 16
 
 // ErrNoVersion is the error for a revision that is not kept.
 var ErrNoVersion = errors.New("this version is not kept")
 
-// Change says who changed a document, when and why. A document that is a JSON object may hold
-// it in a field "change"; then it is known even if its writer ended before it was recorded.
-type Change struct {
-	Revision int       `json:"revision,omitempty"` // numbers the versions of a document, from 1
-	By       string    `json:"by,omitempty"`       // "" if it was not made by an [Store.Edit]
-	Why      string    `json:"why,omitempty"`
-	At       time.Time `json:"at,omitzero"`
-}
-
 // Version is one version of a document.
 type Version struct {
-	Change
+	policy.Change
+
 	Text    string `json:"text,omitempty"`    // the document; "" if the change deleted it
 	Omitted string `json:"omitted,omitempty"` // the SHA-256 of the text, in hex, if that was too large to be kept
 }
@@ -88,9 +78,9 @@ func (s Store) Version(ctx context.Context, revision int) (Version, error) {
 // of edit ends Edit. If another writer comes between, edit is called again with that writer's
 // text. Edit returns the new version. If that is in force, but could not be recorded, it
 // returns the version and an error; the next Edit records it.
-func (s Store) Edit(ctx context.Context, c Change, edit func(now Version, c Change) ([]byte, error)) (Version, error) {
-	if c.By == "" || len(c.By) > maxText || len(c.Why) > maxText {
-		return Version{}, fmt.Errorf("change of %s: want who makes it and at most %d bytes why", s.Key, maxText)
+func (s Store) Edit(ctx context.Context, c policy.Change, edit func(now Version, c policy.Change) ([]byte, error)) (Version, error) {
+	if c.By == "" || len(c.By) > policy.MaxReason || len(c.Why) > policy.MaxReason {
+		return Version{}, fmt.Errorf("change of %s: want who makes it and at most %d bytes why", s.Key, policy.MaxReason)
 	}
 	for range attempts {
 		now, kept, err := s.read(ctx)
@@ -121,12 +111,12 @@ func (s Store) Edit(ctx context.Context, c Change, edit func(now Version, c Chan
 // Restore makes the text of an earlier version the document again, as a change of its own.
 // with is called with that text and the Change, and returns the text to store, as a document may
 // hold its Change; nil stores the text as it is.
-func (s Store) Restore(ctx context.Context, revision int, c Change, with func(text string, c Change) ([]byte, error)) (Version, error) {
+func (s Store) Restore(ctx context.Context, revision int, c policy.Change, with func(text string, c policy.Change) ([]byte, error)) (Version, error) {
 	old, err := s.Version(ctx, revision)
 	if err != nil {
 		return Version{}, err
 	}
-	return s.Edit(ctx, c, func(_ Version, c Change) ([]byte, error) {
+	return s.Edit(ctx, c, func(_ Version, c policy.Change) ([]byte, error) {
 		if with == nil || old.Text == "" {
 			return []byte(old.Text), nil
 		}
@@ -161,7 +151,7 @@ func identify(text string, kept []Version) Version {
 		return now
 	}
 	var own struct {
-		Change Change `json:"change"`
+		Change policy.Change `json:"change"`
 	}
 	if json.Unmarshal([]byte(text), &own) == nil && own.Change.Revision > last(kept).Revision {
 		now.Change = own.Change

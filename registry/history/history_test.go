@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -49,13 +50,13 @@ func store() (*documents, Store) {
 	return d, Store{Documents: d, Key: "/policies/shop"}
 }
 
-func set(text string) func(Version, Change) ([]byte, error) {
-	return func(Version, Change) ([]byte, error) { return []byte(text), nil }
+func set(text string) func(Version, policy.Change) ([]byte, error) {
+	return func(Version, policy.Change) ([]byte, error) { return []byte(text), nil }
 }
 
 func edit(t *testing.T, s Store, text string) Version {
 	t.Helper()
-	v, err := s.Edit(t.Context(), Change{By: "ann", Why: "a test"}, set(text))
+	v, err := s.Edit(t.Context(), policy.Change{By: "ann", Why: "a test"}, set(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,21 +89,21 @@ func TestVersionsAreKept(t *testing.T) {
 	if got := texts(t, s); got != "1:a 2:b 3: " {
 		t.Errorf("kept is %s", got)
 	}
-	v, err := s.Restore(t.Context(), 1, Change{By: "bob"}, nil)
+	v, err := s.Restore(t.Context(), 1, policy.Change{By: "bob"}, nil)
 	if err != nil || v.Revision != 4 || v.Text != "a" {
 		t.Errorf("restored is %+v, %v", v, err)
 	}
 	if now, err := s.Read(t.Context()); err != nil || now.Revision != 4 || now.By != "bob" {
 		t.Errorf("now is %+v, %v: the latest of two versions with the same text counts", now, err)
 	}
-	if _, err := s.Restore(t.Context(), 9, Change{By: "bob"}, nil); !errors.Is(err, ErrNoVersion) {
+	if _, err := s.Restore(t.Context(), 9, policy.Change{By: "bob"}, nil); !errors.Is(err, ErrNoVersion) {
 		t.Errorf("revision 9: %v", err)
 	}
 }
 
 func TestEditNeedsAName(t *testing.T) {
 	_, s := store()
-	if _, err := s.Edit(t.Context(), Change{Why: "no reason"}, set("a")); err == nil {
+	if _, err := s.Edit(t.Context(), policy.Change{Why: "no reason"}, set("a")); err == nil {
 		t.Error("a change by nobody is accepted")
 	}
 }
@@ -112,7 +113,7 @@ func TestEditIsRepeated(t *testing.T) {
 	d, s := store()
 	edit(t, s, "a")
 	d.between = func() { edit(t, s, "a, theirs") }
-	v, err := s.Edit(t.Context(), Change{By: "bob"}, func(now Version, _ Change) ([]byte, error) { return []byte(now.Text + ", ours"), nil })
+	v, err := s.Edit(t.Context(), policy.Change{By: "bob"}, func(now Version, _ policy.Change) ([]byte, error) { return []byte(now.Text + ", ours"), nil })
 	if err != nil || v.Revision != 3 || v.Text != "a, theirs, ours" {
 		t.Errorf("the edit made %+v, %v", v, err)
 	}
@@ -126,7 +127,7 @@ func TestUnrecordedVersion(t *testing.T) {
 	d, s := store()
 	edit(t, s, `{"n": 1}`)
 	d.failing[s.historyKey()] = errors.New("the connection is lost")
-	v, err := s.Edit(t.Context(), Change{By: "bob"}, func(_ Version, c Change) ([]byte, error) {
+	v, err := s.Edit(t.Context(), policy.Change{By: "bob"}, func(_ Version, c policy.Change) ([]byte, error) {
 		return json.Marshal(map[string]any{"n": 2, "change": c})
 	})
 	if err == nil || v.Revision != 2 {
@@ -207,7 +208,7 @@ func TestConcurrentEdits(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for {
-				_, err := s.Edit(t.Context(), Change{By: fmt.Sprint("writer ", i)}, func(now Version, _ Change) ([]byte, error) { return []byte(now.Text + "x"), nil })
+				_, err := s.Edit(t.Context(), policy.Change{By: fmt.Sprint("writer ", i)}, func(now Version, _ policy.Change) ([]byte, error) { return []byte(now.Text + "x"), nil })
 				if err == nil {
 					return
 				}

@@ -1,0 +1,37 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tandem-rpc/tandem/policy"
+)
+
+// PutPolicy makes a policy the document of s, as a change of its own. The policy's Change is
+// replaced. It fails for a policy that is not valid.
+func PutPolicy(ctx context.Context, s Store, c policy.Change, p *policy.Policy) (Version, error) {
+	return s.Edit(ctx, c, func(_ Version, c policy.Change) ([]byte, error) { return policyText(p, c) })
+}
+
+// RestorePolicy makes the policy of an earlier revision the document of s again, as a change of
+// its own.
+func RestorePolicy(ctx context.Context, s Store, c policy.Change, revision int) (Version, error) {
+	return s.Restore(ctx, revision, c, func(text string, c policy.Change) ([]byte, error) {
+		p, err := policy.Parse([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("revision %d is no policy that this version of tandem takes: %w", revision, err)
+		}
+		return policyText(p, c)
+	})
+}
+
+// policyText returns the text of a policy with its Change.
+func policyText(p *policy.Policy, c policy.Change) ([]byte, error) {
+	made := *p
+	made.Change = &c
+	if err := made.Validate(); err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(&made, "", "  ")
+}
