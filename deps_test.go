@@ -75,12 +75,14 @@ var importTable = []row{
 	{layer: 1, folder: "internal/sniff"},
 
 	{layer: 2, folder: "internal/rules"},
+	{layer: 2, folder: "registry/history"},
 	{layer: 2, folder: "internal/session"},
 	{layer: 2, folder: "internal/sim"},
 	{layer: 2, folder: "internal/multiplex"},
 	{layer: 2, folder: "internal/httpcalls"},
 
 	{layer: 3, folder: "internal/call"},
+	{layer: 3, folder: "override"},
 
 	{layer: 4, folder: "internal/pool"},
 

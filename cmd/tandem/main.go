@@ -6,6 +6,8 @@
 //	tandem policy check policy.yaml                 check a policy and print it
 //	tandem policy put policy.yaml etcd://h1:2379/shop/policies/orders
 //
+//	tandem instance disable etcd://h1:2379/shop/Cart cart-3
+//
 // tandem help lists the commands and the exit codes.
 package main
 
@@ -47,6 +49,7 @@ func verbs() []verb {
 		{"demo", "[flags]", "run a cluster under load while servers are killed, drained and added", runDemo},
 		{"serve", "[flags]", "serve the demo services until a signal", runServe},
 		{"call", "[flags] TARGET METHOD [JSON]", "make one call and print the answer", runCall},
+		{"instance", instanceArgs, "list the instances of a service, and say which get calls and how many", runInstance},
 		{"policy", "check FILE | put FILE TARGET | applied TARGET", "check a policy, put it where clients read it, or show which have applied it", runPolicy},
 		{"version", "", "print the version", runVersion},
 		{"help", "[COMMAND]", "print this, or what a command takes", runHelp},
