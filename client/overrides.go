@@ -17,7 +17,7 @@ import (
 func (c *Client) watcher(k *registry.Keeper, r registry.Resolver, t registry.Target) func(ctx context.Context) error {
 	watch := func(ctx context.Context, update func(registry.View)) error { return k.Watch(ctx, r, t, update) }
 	plain := func(ctx context.Context) error { return watch(ctx, c.pool.Update) }
-	of, ok := r.(registry.DocumentsOf)
+	of, ok := r.(registry.DocumentFinder)
 	if !ok {
 		return plain
 	}

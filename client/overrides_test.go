@@ -141,7 +141,7 @@ func TestOverrides(t *testing.T) {
 		s.want(10, 10, 10)
 		s.set(override.Override{Instance: "s2", State: override.Disabled, Until: time.Now().Add(time.Minute)})
 		s.want(15, 15, 0)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Second)
 		s.want(10, 10, 10)
 	})
 }

@@ -51,7 +51,7 @@ func NewEditor(r registry.Resolver, target registry.Target) (*Editor, error) {
 
 // storeOf returns the document of the overrides of a list.
 func storeOf(r registry.Resolver, target registry.Target) (history.Store, error) {
-	of, ok := r.(registry.DocumentsOf)
+	of, ok := r.(registry.DocumentFinder)
 	if !ok {
 		return history.Store{}, fmt.Errorf("overrides: the registry of %s keeps no documents", registry.Redact(target.String()))
 	}

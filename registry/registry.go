@@ -100,14 +100,6 @@ type Snapshot struct {
 	Err error
 }
 
-// DocumentsOf is implemented by a [Resolver] whose registry stores documents.
-type DocumentsOf interface {
-	// DocumentsOf returns the documents of the registry that a target names, and the key of the document
-	// that holds what operators set for the list of instances of the target: beside the list, and not in it.
-	// It sends no request.
-	DocumentsOf(target Target) (d Documents, key string, err error)
-}
-
 // List returns the list of a target as the registry has it now. It fails when the registry
 // can't be read, and when ctx ends before.
 func List(ctx context.Context, r Resolver, target Target) ([]tandem.Instance, error) {

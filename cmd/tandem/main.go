@@ -50,7 +50,7 @@ func verbs() []verb {
 		{"serve", "[flags]", "serve the demo services until a signal", runServe},
 		{"call", "[flags] TARGET METHOD [JSON]", "make one call and print the answer", runCall},
 		{"instance", instanceArgs, "list the instances of a service, and say which get calls and how many", runInstance},
-		{"policy", "check FILE | put FILE TARGET | applied TARGET", "check a policy, put it where clients read it, or show which have applied it", runPolicy},
+		{"policy", policyArgs, "check a policy, put it where clients read it, show which have applied it, or restore an earlier one", runPolicy},
 		{"version", "", "print the version", runVersion},
 		{"help", "[COMMAND]", "print this, or what a command takes", runHelp},
 		{demoServer, "", "", runDemoServer},

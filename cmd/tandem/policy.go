@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,10 +19,14 @@ import (
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/policy/yaml"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/history"
 )
 
 func runPolicy(ctx context.Context, sh *shell, args []string) error {
 	set := newFlags("policy")
+	c := policy.Change{}
+	set.StringVar(&c.By, "by", whoAmI(), "with put and restore: who makes the change")
+	set.StringVar(&c.Why, "why", "", "with put and restore: why")
 	if err := parse(set, sh, args); err != nil {
 		return err
 	}
@@ -29,13 +34,22 @@ func runPolicy(ctx context.Context, sh *shell, args []string) error {
 	case what == "check" && set.NArg() == 2:
 		return checkPolicy(sh, set.Arg(1))
 	case what == "put" && set.NArg() == 3:
-		return putPolicy(ctx, sh, set.Arg(1), set.Arg(2))
+		return putPolicy(ctx, sh, c, set.Arg(1), set.Arg(2))
 	case what == "applied" && set.NArg() == 2:
 		return showApplied(ctx, sh, set.Arg(1))
+	case what == "history" && set.NArg() == 2:
+		return policyHistory(ctx, sh, set.Arg(1))
+	case what == "restore" && set.NArg() == 3:
+		return restorePolicy(ctx, sh, c, set.Arg(1), set.Arg(2))
 	default:
-		return usagef("policy %q: want check FILE, put FILE TARGET, or applied TARGET", strings.Join(set.Args(), " "))
+		return usagef("policy %q: want %s", strings.Join(set.Args(), " "), policyArgs)
 	}
 }
+
+const policyArgs = "check FILE | put FILE TARGET | applied TARGET | history TARGET | restore TARGET REVISION"
+
+// policyTimeout bounds what the commands do in a registry.
+const policyTimeout = 10 * time.Second
 
 // isYAML reports whether a file's name is that of a YAML file.
 func isYAML(path string) bool {
@@ -77,21 +91,81 @@ func parsePolicy(sh *shell, path string) (text []byte, p *policy.Policy, err err
 }
 
 // putPolicy checks the policy in a file and writes it, as JSON, to a place that clients read: a
-// file, or a document of a registry.
-func putPolicy(ctx context.Context, sh *shell, path, where string) error {
-	text, _, err := parsePolicy(sh, path)
+// file, or a document of a registry, which keeps the versions before.
+func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where string) error {
+	text, p, err := parsePolicy(sh, path)
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(where, "://") {
 		err = replaceFile(where, text)
 	} else {
-		err = writeDocument(ctx, where, text)
+		err = inStore(ctx, where, func(ctx context.Context, s history.Store) error {
+			v, err := history.PutPolicy(ctx, s, c, p)
+			text = []byte(v.Text)
+			return err
+		})
 	}
 	if err != nil {
 		return interrupted(ctx, err)
 	}
 	fmt.Fprintf(sh.out, "%s: version %s is written\n", where, policy.VersionOf(text))
+	return nil
+}
+
+// inStore runs f with a document of a registry.
+func inStore(ctx context.Context, where string, f func(context.Context, history.Store) error) error {
+	documents, key, closeIt, err := openDocuments(where)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeIt() }() // an error of closing changes nothing here
+	writer, ok := documents.(registry.DocumentWriter)
+	if !ok {
+		return usagef("%s: this registry's documents are written by its own tools", where)
+	}
+	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
+	defer cancel()
+	return f(ctx, history.Store{Documents: writer, Key: key})
+}
+
+// policyHistory prints the versions of a policy that are kept, the last one first.
+func policyHistory(ctx context.Context, sh *shell, where string) error {
+	var kept []history.Version
+	err := inStore(ctx, where, func(ctx context.Context, s history.Store) (err error) {
+		kept, err = s.Versions(ctx)
+		return err
+	})
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	out := tabwriter.NewWriter(sh.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "REVISION\tVERSION\tAT\tBY\tWHY")
+	for _, v := range slices.Backward(kept) {
+		version := "deleted"
+		if v.Text != "" || v.Omitted != "" {
+			version = policy.VersionOf([]byte(v.Text))
+		}
+		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\n", v.Revision, version, v.At.UTC().Format(time.RFC3339), cmp.Or(v.By, "-"), cmp.Or(v.Why, "-"))
+	}
+	return out.Flush()
+}
+
+// restorePolicy makes an earlier version of a policy the one in force.
+func restorePolicy(ctx context.Context, sh *shell, c policy.Change, where, revision string) error {
+	n, err := strconv.Atoi(revision)
+	if err != nil {
+		return usagef("revision %q: want a number; tandem policy history lists them", revision)
+	}
+	var v history.Version
+	err = inStore(ctx, where, func(ctx context.Context, s history.Store) (err error) {
+		v, err = history.RestorePolicy(ctx, s, c, n)
+		return err
+	})
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	fmt.Fprintf(sh.out, "%s: revision %d is in force again, as revision %d\n", where, n, v.Revision)
 	return nil
 }
 
@@ -109,39 +183,6 @@ func replaceFile(path string, text []byte) error {
 		return errors.Join(err, os.Remove(temp.Name()))
 	}
 	return nil
-}
-
-// writeDocument writes a document of a registry.
-func writeDocument(ctx context.Context, where string, text []byte) error {
-	documents, key, closeIt, err := openDocuments(where)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = closeIt() }() // an error of closing changes nothing here
-	writer, ok := documents.(registry.DocumentWriter)
-	if !ok {
-		return usagef("%s: this registry's documents are written by its own tools", where)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	return replaceDocument(ctx, writer, key, text)
-}
-
-// mostSwaps is how often replaceDocument tries to replace a document that others change.
-const mostSwaps = 20
-
-// replaceDocument replaces a document, whatever is in it.
-func replaceDocument(ctx context.Context, w registry.DocumentWriter, key string, text []byte) error {
-	for range mostSwaps {
-		old, err := w.ReadDocument(ctx, key)
-		if err != nil {
-			return err
-		}
-		if err = w.SwapDocument(ctx, key, old, text); !errors.Is(err, registry.ErrChanged) {
-			return err
-		}
-	}
-	return fmt.Errorf("others change it all the time: %d attempts: %w", mostSwaps, registry.ErrChanged)
 }
 
 // printPart prints a part of a policy, unless it is nil.
@@ -171,7 +212,7 @@ func showApplied(ctx context.Context, sh *shell, where string) error {
 		return err
 	}
 	defer func() { _ = closeIt() }() // an error of closing changes nothing here
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
 	list, err := src.Applied(ctx)
 	if err != nil {

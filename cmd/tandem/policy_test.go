@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/policy"
-	"github.com/tandem-rpc/tandem/registry"
 )
 
 func TestPolicyCheck(t *testing.T) {
@@ -81,36 +77,6 @@ func TestPolicyPut(t *testing.T) {
 	}
 	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 2 {
 		t.Errorf("there are %q, %v", files, err)
-	}
-}
-
-// contested is a Memory in which others change a document before each of the next swaps.
-type contested struct {
-	*registry.Memory
-
-	changes int
-}
-
-func (c *contested) SwapDocument(ctx context.Context, key string, old, text []byte) error {
-	if c.changes > 0 {
-		c.changes--
-		c.PutDocument(key, fmt.Appendf(nil, "change %d", c.changes))
-	}
-	return c.Memory.SwapDocument(ctx, key, old, text)
-}
-
-// TestReplaceDocument: a document is replaced although others change it, but not for ever.
-func TestReplaceDocument(t *testing.T) {
-	c := &contested{registry.NewMemory(), mostSwaps - 1}
-	if err := replaceDocument(t.Context(), c, "k", []byte("ours")); err != nil {
-		t.Error(err)
-	}
-	if text, err := c.ReadDocument(t.Context(), "k"); string(text) != "ours" {
-		t.Errorf("there is %q, %v", text, err)
-	}
-	c.changes = mostSwaps
-	if err := replaceDocument(t.Context(), c, "k", []byte("ours")); !errors.Is(err, registry.ErrChanged) {
-		t.Errorf("after %d changes: %v", mostSwaps, err)
 	}
 }
 
