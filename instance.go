@@ -3,7 +3,9 @@ package tandem
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -87,6 +89,21 @@ func (in *Instance) Validate() error {
 		}
 	}
 	return nil
+}
+
+// Clone returns a copy that shares no memory with the instance.
+func (in *Instance) Clone() Instance {
+	c := *in
+	c.Endpoints = slices.Clone(in.Endpoints)
+	c.Services = slices.Clone(in.Services)
+	c.Tags = maps.Clone(in.Tags)
+	if in.Position != nil {
+		c.Position = new(*in.Position)
+	}
+	if in.Load != nil {
+		c.Load = new(*in.Load)
+	}
+	return c
 }
 
 // valid is false for NaN, too.

@@ -65,6 +65,24 @@ func TestEndRunsInReverseOnce(t *testing.T) {
 	}
 }
 
+func TestInstanceCloneSharesNothing(t *testing.T) {
+	in := tandem.Instance{
+		ID:        "a",
+		Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "a:1"}},
+		Services:  []string{"s"},
+		Tags:      map[string]string{"k": "v"},
+		Position:  &tandem.Position{Latitude: 1},
+		Load:      &tandem.Load{Rate: 1},
+	}
+	c := in.Clone()
+	c.Endpoints[0].Address, c.Services[0], c.Tags["k"] = "", "", ""
+	c.Position.Latitude, c.Load.Rate = 0, 0
+	if in.Endpoints[0].Address != "a:1" || in.Services[0] != "s" || in.Tags["k"] != "v" ||
+		in.Position.Latitude != 1 || in.Load.Rate != 1 {
+		t.Errorf("the original changed: %+v", in)
+	}
+}
+
 func TestInstanceLimits(t *testing.T) {
 	good := func() tandem.Instance {
 		return tandem.Instance{ID: "x", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "a:1"}}}

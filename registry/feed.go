@@ -73,21 +73,3 @@ func equalLoads(a, b *tandem.Load) bool {
 	x.At, y.At = time.Time{}, time.Time{}
 	return sameTime && x == y
 }
-
-// clone returns a copy of in that shares nothing with it.
-func clone(in tandem.Instance) tandem.Instance {
-	in.Endpoints = slices.Clone(in.Endpoints)
-	in.Services = slices.Clone(in.Services)
-	in.Tags = maps.Clone(in.Tags)
-	in.Position = copied(in.Position)
-	in.Load = copied(in.Load)
-	return in
-}
-
-func copied[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
-}

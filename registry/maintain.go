@@ -79,11 +79,11 @@ func Maintain(ctx context.Context, entry Entry, in tandem.Instance, keep Upkeep)
 		return nil, fmt.Errorf("%s: %w", keep.Name, err)
 	}
 	m := &maintained{
-		id: in.ID, entry: entry, keep: keep, in: clone(in),
+		id: in.ID, entry: entry, keep: keep, in: in.Clone(),
 		updates: make(chan update), done: make(chan struct{}),
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	if err := entry.Put(ctx, clone(in)); err != nil {
+	if err := entry.Put(ctx, in.Clone()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: registering %q: %w", keep.Name, in.ID, err), m.deleteEntry())
 	}
 	go m.run()
@@ -165,7 +165,7 @@ func (m *maintained) checkOrPut() {
 	}
 	if !errors.Is(err, ErrSuperseded) && ctx.Err() == nil {
 		m.lost(err)
-		err = m.entry.Put(ctx, clone(m.in))
+		err = m.entry.Put(ctx, m.in.Clone())
 	}
 	m.report(err)
 }
@@ -197,7 +197,7 @@ func (m *maintained) report(err error) {
 // replace lists another version of the instance. If that fails, the next
 // attempt lists the previous version again.
 func (m *maintained) replace(u update) error {
-	err := m.entry.Put(u.ctx, clone(u.in))
+	err := m.entry.Put(u.ctx, u.in.Clone())
 	if err == nil {
 		m.in = u.in
 	}
@@ -225,7 +225,7 @@ func (m *maintained) Update(ctx context.Context, in tandem.Instance) error {
 	if err := in.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", m.keep.Name, err)
 	}
-	if err := m.ask(ctx, clone(in)); err != nil {
+	if err := m.ask(ctx, in.Clone()); err != nil {
 		return fmt.Errorf("%s: updating %q: %w", m.keep.Name, in.ID, err)
 	}
 	return nil

@@ -49,7 +49,7 @@ func (m *Memory) Register(ctx context.Context, in tandem.Instance) (Registration
 	if _, taken := m.listed[in.ID]; taken {
 		return nil, fmt.Errorf("memory registry: instance %q: %w", in.ID, ErrTaken)
 	}
-	m.listed[in.ID] = clone(in)
+	m.listed[in.ID] = in.Clone()
 	m.changeLocked()
 	return &memoryEntry{m: m, id: in.ID}, nil
 }
@@ -85,7 +85,7 @@ func (m *Memory) snapshot() (Snapshot, <-chan struct{}) {
 	if s.Err == nil {
 		s.Instances = make([]tandem.Instance, 0, len(m.listed))
 		for _, in := range m.listed {
-			s.Instances = append(s.Instances, clone(in))
+			s.Instances = append(s.Instances, in.Clone())
 		}
 		slices.SortFunc(s.Instances, byID)
 	}
@@ -126,7 +126,7 @@ func (e *memoryEntry) Update(ctx context.Context, in tandem.Instance) error {
 	case e.m.failure != nil:
 		return e.m.failure
 	}
-	e.m.listed[e.id] = clone(in)
+	e.m.listed[e.id] = in.Clone()
 	e.m.changeLocked()
 	return nil
 }
