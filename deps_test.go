@@ -56,6 +56,7 @@ var importTable = []row{
 	{layer: 1, folder: "transport/quic/..."},
 	{layer: 1, folder: "transport/websocket", foreign: []string{"github.com/coder/websocket"}},
 	{layer: 1, folder: "registry"},
+	{layer: 1, folder: "registry/dns"},
 	{layer: 1, folder: "registry/file"},
 	{layer: 1, folder: "registry/registrytest", foreign: []string{goleakModule}},
 	{layer: 1, folder: "registry/consul/..."},

@@ -23,3 +23,12 @@ func ExampleInstance_place() {
 	// <nil> tcp://10.0.0.1:8972 250
 	// instance "sydney-1" is nowhere on earth: latitude 3387, longitude 0
 }
+
+// A registrar keeps a copy, because its caller may change the instance.
+func ExampleInstance_Clone() {
+	in := tandem.Instance{ID: "sydney-1", Tags: map[string]string{"rack": "7"}}
+	kept := in.Clone()
+	in.Tags["rack"] = "8"
+	fmt.Println(kept.Tags["rack"], in.Tags["rack"])
+	// Output: 7 8
+}

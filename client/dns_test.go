@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/client"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/dns"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
 // names is a name server with one name.
 type names struct {
-	registry.Lookup // not called for services
+	dns.Lookup // not called for services
 
 	mu    sync.Mutex
 	addrs []netip.Addr
@@ -45,13 +45,13 @@ func (n *names) move(to ...string) int {
 // while there is a connection.
 func TestDNSIsAskedWhenTheLastConnectionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dns, mem := &names{}, transport.NewMemory()
-		dns.move("10.0.0.1", "10.0.0.2")
+		server, mem := &names{}, transport.NewMemory()
+		server.move("10.0.0.1", "10.0.0.2")
 		first, _ := serveOn(t, mem, net.JoinHostPort("10.0.0.1", "80"), methods)
 		second, _ := serveOn(t, mem, net.JoinHostPort("10.0.0.2", "80"), methods)
 		serveOn(t, mem, net.JoinHostPort("10.0.0.3", "80"), methods)
 		c := dial(t, "dns://svc:80?interval=1h&transport=mem", client.WithTransport("mem", mem),
-			client.WithResolver("dns", registry.DNSWith(dns)), client.WithFailMode(client.Failover))
+			client.WithResolver("dns", dns.ResolverWith(server)), client.WithFailMode(client.Failover))
 		mul := func(when string) {
 			if err := c.Call(t.Context(), "Arith.Mul", &Args{1, 2}, nil, client.Idempotent()); err != nil {
 				t.Errorf("%s: %v", when, err)
@@ -62,7 +62,7 @@ func TestDNSIsAskedWhenTheLastConnectionEnds(t *testing.T) {
 		first.Close()
 		time.Sleep(time.Minute)
 		mul("one is left")
-		if asked := dns.move("10.0.0.3"); asked != 1 {
+		if asked := server.move("10.0.0.3"); asked != 1 {
 			t.Errorf("asked %d times while there was a connection", asked)
 		}
 		second.Close()

@@ -20,6 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/dns"
 	"github.com/tandem-rpc/tandem/registry/file"
 	"github.com/tandem-rpc/tandem/resilience"
 	"github.com/tandem-rpc/tandem/transport"
@@ -103,7 +104,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		transports:    map[string]tandem.Transport{"tcp": transport.TCP(), "unix": transport.Unix()},
 		resolvers: map[string]registry.Resolver{
 			"tcp": registry.Single("tcp"), "unix": registry.Single("unix"),
-			"static": registry.Static(), "dns": registry.DNS(), "file": file.Resolver(),
+			"static": registry.Static(), "dns": dns.Resolver(), "file": file.Resolver(),
 		},
 		policy:          balance.Route(balance.P2C()),
 		ejection:        new(Ejection),

@@ -49,35 +49,6 @@ func ExampleStatic() {
 	// target "static://a:8972,b:8972?weight=3": 1 weights for 2 addresses; give one for each
 }
 
-func ExampleDNS() {
-	show(registry.DNS(), "dns://127.0.0.1:8972?interval=1m")
-	show(registry.DNS(), "dns://arith.example?interval=1m")
-	// Output:
-	// tcp://127.0.0.1:8972 0
-	// target "dns://arith.example?interval=1m": address arith.example: missing port in address; want host:port
-}
-
-// A client that can reach no instance of the list has the name looked up again at once.
-func ExamplePoller() {
-	target, err := registry.ParseTarget("dns://127.0.0.1:8972?interval=1h")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	unreachable := make(chan struct{}, 1)
-	unreachable <- struct{}{}
-	err = registry.DNS().(registry.Poller).Poll(ctx, target, unreachable, func(s registry.Snapshot) {
-		fmt.Println(s.Instances[0].ID)
-		cancel() // ends Poll
-	})
-	fmt.Println(err)
-	// Output:
-	// tcp://127.0.0.1:8972
-	// context canceled
-}
-
 func ExampleMemory() {
 	m := registry.NewMemory()
 	entry, err := m.Register(context.Background(), tandem.Instance{

@@ -5,9 +5,9 @@
 // # Finding
 //
 // A [Target] such as static://a:1,b:2 names a list; its scheme selects the
-// Resolver. Built in are [Single] (tcp://, unix://, and any other transport),
-// [Static] (static://), [DNS] (dns://) and [Memory]; package registry/file needs
-// no server either.
+// Resolver. [Single] (tcp://, unix://, and any other transport), [Static]
+// (static://), [Memory] and the packages registry/dns and registry/file need no
+// server of their own.
 //
 // # Outages
 //

@@ -71,12 +71,6 @@ func TestBadTargets(t *testing.T) {
 		{Static(), "static://a:1?weight=x", "weight \"x\""},
 		{Static(), "static://a:1?weight=10001", "weight \"10001\""},
 		{Static(), "static://a", "missing port"},
-		{DNS(), "dns://a", "missing port"},
-		{DNS(), "dns://:80", "no host"},
-		{DNS(), "dns://8.8.8.8/a:80", "without a path"},
-		{DNS(), "dns://a:80?interval=1", "bad interval"},
-		{DNS(), "dns://a:80?interval=99ms", "bad interval"},
-		{DNS(), "dns://a:80?weight=1", "unknown option"},
 	} {
 		_, err := first(t, tc.resolver, tc.target)
 		if err == nil || !strings.Contains(err.Error(), tc.reason) || !strings.HasPrefix(err.Error(), "target ") {
@@ -93,8 +87,6 @@ func TestCheckAcceptsGoodTargets(t *testing.T) {
 		"tcp://127.0.0.1:80?protocol=grpc": Single("tcp"),
 		"unix:///run/a.sock":               Single("unix"),
 		"static://a:1,b:2?weight=3,1":      Static(),
-		"dns://a:80?interval=1s":           DNS(), // Check does not look a up
-		"dns://_rpc._tcp.a":                DNS(),
 	} {
 		if err := resolver.(Checker).Check(mustParse(t, target)); err != nil {
 			t.Error(err)

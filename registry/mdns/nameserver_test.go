@@ -16,9 +16,10 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/tandem-rpc/tandem/registry"
+	names "github.com/tandem-rpc/tandem/registry/dns"
 )
 
-// The tests here are of registry.DNS: they need a name server with the whole protocol. It
+// The tests here are of package registry/dns: they need a name server with the whole protocol. It
 // uses package dns, which this module requires and the core does not.
 
 // nameServer is a name server on the loopback, by UDP and TCP, with one zone. Tests set how
@@ -123,7 +124,7 @@ func kept(t *testing.T, s *nameServer, target string) func(what string, ok func(
 	ended := make(chan error, 1)
 	go func() {
 		k := &registry.Keeper{Grace: time.Millisecond}
-		ended <- k.Watch(ctx, registry.DNSWith(s.resolver()), mustParse(t, target), func(v registry.View) { views <- v })
+		ended <- k.Watch(ctx, names.ResolverWith(s.resolver()), mustParse(t, target), func(v registry.View) { views <- v })
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -1,4 +1,4 @@
-package registry
+package dns
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // fakeDNS is a Lookup whose answers a test sets. Tests in a synctest bubble
@@ -47,10 +49,10 @@ func (f *fakeDNS) LookupSRV(_ context.Context, service, proto, name string) (str
 }
 
 // watched runs a Watch in a goroutine of a bubble and returns its snapshots.
-func watched(t *testing.T, r Resolver, target string) <-chan Snapshot {
-	snapshots := make(chan Snapshot, 100)
+func watched(t *testing.T, r registry.Resolver, target string) <-chan registry.Snapshot {
+	snapshots := make(chan registry.Snapshot, 100)
 	go func() {
-		err := r.Watch(t.Context(), mustParse(t, target), func(s Snapshot) { snapshots <- s })
+		err := r.Watch(t.Context(), mustParse(t, target), func(s registry.Snapshot) { snapshots <- s })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Watch returned %v", err)
 		}
@@ -58,11 +60,11 @@ func watched(t *testing.T, r Resolver, target string) <-chan Snapshot {
 	return snapshots
 }
 
-func TestDNSFollowsChanges(t *testing.T) {
+func TestFollowsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := &fakeDNS{}
 		dns.set(nil, "10.0.0.2", "::ffff:10.0.0.1", "10.0.0.1", "2001:db8::1")
-		snapshots := watched(t, DNSWith(dns), "dns://svc.example:80?protocol=grpc")
+		snapshots := watched(t, ResolverWith(dns), "dns://svc.example:80?protocol=grpc")
 
 		s := <-snapshots
 		if got := ids(s.Instances); got != "tcp://10.0.0.1:80 tcp://10.0.0.2:80 tcp://[2001:db8::1]:80" || s.Revision != 1 {
@@ -90,11 +92,11 @@ func TestDNSFollowsChanges(t *testing.T) {
 	})
 }
 
-func TestDNSFailureIsNotAnEmptyList(t *testing.T) {
+func TestFailureIsNotAnEmptyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns, down := &fakeDNS{}, errors.New("no such host")
 		dns.set(nil, "10.0.0.1")
-		snapshots := watched(t, DNSWith(dns), "dns://svc:80?interval=10s")
+		snapshots := watched(t, ResolverWith(dns), "dns://svc:80?interval=10s")
 		<-snapshots
 
 		dns.set(down)
@@ -121,8 +123,8 @@ func TestDNSFailureIsNotAnEmptyList(t *testing.T) {
 	})
 }
 
-func TestDNSPause(t *testing.T) {
-	q := dnsQuery{interval: 30 * time.Second}
+func TestPause(t *testing.T) {
+	q := query{interval: 30 * time.Second}
 	for _, tc := range []struct {
 		failures int
 		random   float64
@@ -142,14 +144,14 @@ func TestDNSPause(t *testing.T) {
 	}
 }
 
-func TestDNSServiceRecords(t *testing.T) {
+func TestServiceRecords(t *testing.T) {
 	dns := &fakeDNS{srv: []*net.SRV{
 		{Target: "a.example.", Port: 1, Priority: 10, Weight: 60},
 		{Target: "backup.example.", Port: 2, Priority: 20, Weight: 1},
 		{Target: "b.example.", Port: 3, Priority: 10, Weight: 65535},
 		{Target: "c.example.", Port: 4, Priority: 10},
 	}, err: errors.New("some other record made no sense")}
-	s, err := first(t, DNSWith(dns), "dns://_grpc._tcp.example")
+	s, err := first(t, ResolverWith(dns), "dns://_grpc._tcp.example")
 	if err != nil || s.Err != nil {
 		t.Fatal(err, s.Err)
 	}
@@ -164,13 +166,13 @@ func TestDNSServiceRecords(t *testing.T) {
 	}
 }
 
-func TestDNSServiceRecordsMissing(t *testing.T) {
+func TestServiceRecordsMissing(t *testing.T) {
 	dns := &fakeDNS{}
-	if s, _ := first(t, DNSWith(dns), "dns://_a._tcp.b"); s.Err == nil || !strings.Contains(s.Err.Error(), "no SRV record") {
+	if s, _ := first(t, ResolverWith(dns), "dns://_a._tcp.b"); s.Err == nil || !strings.Contains(s.Err.Error(), "no SRV record") {
 		t.Errorf("no record: %+v", s)
 	}
 	dns.srv = []*net.SRV{{Target: "."}}
-	if s, _ := first(t, DNSWith(dns), "dns://_a._tcp.b"); s.Err != nil || len(s.Instances) != 0 || s.Revision != 1 {
+	if s, _ := first(t, ResolverWith(dns), "dns://_a._tcp.b"); s.Err != nil || len(s.Instances) != 0 || s.Revision != 1 {
 		t.Errorf("the service is said not to exist: %+v", s)
 	}
 }
@@ -183,30 +185,30 @@ func (*stuckDNS) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, er
 	return nil, ctx.Err()
 }
 
-func TestDNSLookupHasADeadline(t *testing.T) {
+func TestLookupHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		s := <-watched(t, DNSWith(new(stuckDNS)), "dns://svc:80")
-		if !errors.Is(s.Err, context.DeadlineExceeded) || time.Since(start) != dnsTimeout {
+		s := <-watched(t, ResolverWith(new(stuckDNS)), "dns://svc:80")
+		if !errors.Is(s.Err, context.DeadlineExceeded) || time.Since(start) != timeout {
 			t.Errorf("after %v: %+v", time.Since(start), s)
 		}
 	})
 }
 
 // The real resolver of package net, asking a real name server over UDP.
-func TestDNSOverUDP(t *testing.T) {
+func TestOverUDP(t *testing.T) {
 	server := newNameServer(t)
 	resolver := &net.Resolver{PreferGo: true, Dial: server.dial}
 
-	s, err := first(t, DNSWith(resolver), "dns://svc.test:80")
+	s, err := first(t, ResolverWith(resolver), "dns://svc.test:80")
 	if err != nil || s.Err != nil || ids(s.Instances) != "tcp://127.0.0.7:80 tcp://[::7]:80" {
 		t.Errorf("addresses: %+v, %v", s, err)
 	}
-	s, err = first(t, DNSWith(resolver), "dns://_x._tcp.svc.test?transport=tls")
+	s, err = first(t, ResolverWith(resolver), "dns://_x._tcp.svc.test?transport=tls")
 	if err != nil || s.Err != nil || ids(s.Instances) != "tls://svc.test:8080" {
 		t.Errorf("services: %+v, %v", s, err)
 	}
-	s, err = first(t, DNSWith(resolver), "dns://other.test:80")
+	s, err = first(t, ResolverWith(resolver), "dns://other.test:80")
 	var notFound *net.DNSError
 	if err != nil || !errors.As(s.Err, &notFound) || !notFound.IsNotFound {
 		t.Errorf("unknown name: %+v, %v", s, err)
@@ -303,14 +305,14 @@ func record(name string, kind uint16) (data []byte, known bool) {
 
 // When the client can reach no instance, the name is looked up at once, and at growing
 // intervals while that continues.
-func TestDNSLooksUpAtOnceWhenUnreachable(t *testing.T) {
+func TestLooksUpAtOnceWhenUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := &fakeDNS{}
 		dns.set(nil, "10.0.0.1")
 		now := make(chan struct{})
-		snapshots := make(chan Snapshot, 100)
-		poller := DNSWith(dns).(Poller)
-		go poller.Poll(t.Context(), mustParse(t, "dns://svc:80?interval=1h"), now, func(s Snapshot) { snapshots <- s })
+		snapshots := make(chan registry.Snapshot, 100)
+		poller := ResolverWith(dns).(registry.Poller)
+		go poller.Poll(t.Context(), mustParse(t, "dns://svc:80?interval=1h"), now, func(s registry.Snapshot) { snapshots <- s })
 		<-snapshots
 		time.Sleep(time.Minute)
 		dns.set(nil, "10.0.0.2")
@@ -340,6 +342,52 @@ func TestDNSLooksUpAtOnceWhenUnreachable(t *testing.T) {
 		now <- struct{}{}
 		if <-snapshots; time.Since(start) > time.Second {
 			t.Errorf("looked up %v after it was asked for", time.Since(start))
+		}
+	})
+}
+
+// For a target that can never work, Watch returns at once with an error that says why.
+func TestBadTargets(t *testing.T) {
+	for target, reason := range map[string]string{
+		"dns://a":                  "missing port",
+		"dns://a:0":                "bad port",
+		"dns://:80":                "no host",
+		"dns://8.8.8.8/a:80":       "without a path",
+		"dns://a:80?interval=1":    "bad interval",
+		"dns://a:80?interval=99ms": "bad interval",
+		"dns://a:80?weight=1":      "unknown option",
+	} {
+		_, err := first(t, Resolver(), target)
+		if err == nil || !strings.Contains(err.Error(), reason) || !strings.HasPrefix(err.Error(), "target ") {
+			t.Errorf("%s: %v, want %q", target, err, reason)
+		}
+		if checked := Resolver().(registry.Checker).Check(mustParse(t, target)); err == nil || checked == nil || checked.Error() != err.Error() {
+			t.Errorf("%s: Check says %v, Watch %v", target, checked, err)
+		}
+	}
+}
+
+// Check does not look names up.
+func TestCheckAcceptsGoodTargets(t *testing.T) {
+	for _, target := range []string{"dns://a:80?interval=1s", "dns://_rpc._tcp.a"} {
+		if err := Resolver().(registry.Checker).Check(mustParse(t, target)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A target that is accepted has a name to look up, and an interval that is not too short.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"dns://a:1", "dns://[::1]:80", "dns://_x._tcp.y?interval=1s", "dns://_:http", "dns://a:80?transport=x&protocol=y"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		target, err := registry.ParseTarget(s)
+		if err != nil {
+			return
+		}
+		if q, err := parse(target); err == nil && (q.name == "" || q.interval < minInterval) {
+			t.Fatalf("%q: %+v", s, q)
 		}
 	})
 }
