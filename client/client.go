@@ -42,6 +42,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
@@ -205,7 +206,7 @@ func (c *Client) otherChains() *[failmode.Count]tandem.Func {
 // follow updates the pool whenever the registry's list changes. A fixed list needs no goroutine
 // for that.
 func (c *Client) follow(r registry.Resolver, t registry.Target) {
-	keeper := &registry.Keeper{Alive: c.pool.Alive, Dir: c.opts.snapshots, Log: c.opts.logger}
+	keeper := &adapter.Keeper{Alive: c.pool.Alive, Dir: c.opts.snapshots, Log: c.opts.logger}
 	if fixed, ok := r.(registry.Fixed); ok && c.opts.snapshots == "" {
 		list, err := fixed.List(t)
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tandem-rpc/tandem/registry/adapter"
+
 	"github.com/tandem-rpc/tandem/override"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
@@ -14,8 +16,8 @@ import (
 
 // watcher returns what watches the list of instances: the keeper, with what operators set for
 // the instances if the registry keeps that.
-func (c *Client) watcher(k *registry.Keeper, r registry.Resolver, t registry.Target) func(ctx context.Context) error {
-	watch := func(ctx context.Context, update func(registry.View)) error { return k.Watch(ctx, r, t, update) }
+func (c *Client) watcher(k *adapter.Keeper, r registry.Resolver, t registry.Target) func(ctx context.Context) error {
+	watch := func(ctx context.Context, update func(adapter.View)) error { return k.Watch(ctx, r, t, update) }
 	plain := func(ctx context.Context) error { return watch(ctx, c.pool.Update) }
 	of, ok := r.(registry.DocumentFinder)
 	if !ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -159,7 +160,7 @@ func TestCallsOutliveTheRegistry(t *testing.T) {
 				if err := c.Call(t.Context(), "Arith.Mul", &Args{1, 2}, nil); err != nil {
 					t.Errorf("after snapshot %d: %v", i, err)
 				}
-				time.Sleep(registry.DefaultGrace)
+				time.Sleep(adapter.DefaultGrace)
 			}
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
@@ -336,7 +337,7 @@ func TestLostByTheRegistry(t *testing.T) {
 			t.Errorf("an instance that answers is lost by the registry: %+v", in)
 		}
 		network.freeze("a")
-		time.Sleep(2 * registry.DefaultGrace)
+		time.Sleep(2 * adapter.DefaultGrace)
 		var left []string
 		for _, in := range c.Describe("Test.Do").Attempts[0].Instances {
 			left = append(left, in.ID)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tandem-rpc/tandem/registry/adapter"
+
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -32,14 +34,14 @@ type Follower struct {
 // Run watches a list and the document until ctx ends, and passes the list to update, one call at
 // a time, without the instances that get no calls, and with the weights that are set. While the
 // document can't be read, or is not valid, the last one stays in force. watch is the Watch of a
-// [registry.Keeper]; its error is that of Run.
-func (f *Follower) Run(ctx context.Context, watch func(context.Context, func(registry.View)) error, update func(registry.View)) error {
+// [adapter.Keeper]; its error is that of Run.
+func (f *Follower) Run(ctx context.Context, watch func(context.Context, func(adapter.View)) error, update func(adapter.View)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	views, texts := make(chan registry.View), make(chan document)
+	views, texts := make(chan adapter.View), make(chan document)
 	ended, documentEnded := make(chan error, 1), make(chan struct{})
 	go func() {
-		ended <- watch(ctx, func(v registry.View) {
+		ended <- watch(ctx, func(v adapter.View) {
 			select {
 			case views <- v:
 			case <-ctx.Done():
@@ -72,9 +74,9 @@ func (f *Follower) watchDocument(ctx context.Context, texts chan<- document) {
 	}
 }
 
-func (f *Follower) loop(views <-chan registry.View, texts <-chan document, ended <-chan error, update func(registry.View)) error {
+func (f *Follower) loop(views <-chan adapter.View, texts <-chan document, ended <-chan error, update func(adapter.View)) error {
 	var (
-		view        *registry.View // the last list
+		view        *adapter.View // the last list
 		set         = f.saved()
 		known       bool // the document was read, or is not waited for any more
 		cold, again <-chan time.Time
@@ -107,7 +109,7 @@ func (f *Follower) loop(views <-chan registry.View, texts <-chan document, ended
 }
 
 // view returns a list as clients use it.
-func (e *Effect) view(v registry.View) registry.View {
+func (e *Effect) view(v adapter.View) adapter.View {
 	v.Instances = e.Enabled
 	for id, s := range e.Withheld {
 		if v.Withheld == nil {

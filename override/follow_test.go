@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tandem-rpc/tandem/registry/adapter"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
@@ -44,16 +46,16 @@ func follow(t *testing.T, m *registry.Memory, target registry.Target, file strin
 			f.applied = "refused"
 		}
 	}}
-	keeper := new(registry.Keeper)
+	keeper := new(adapter.Keeper)
 	go func() {
-		f.ended <- follower.Run(ctx, func(ctx context.Context, update func(registry.View)) error {
+		f.ended <- follower.Run(ctx, func(ctx context.Context, update func(adapter.View)) error {
 			return keeper.Watch(ctx, m, target, update)
 		}, f.update)
 	}()
 	return f
 }
 
-func (f *following) update(v registry.View) {
+func (f *following) update(v adapter.View) {
 	var words []string
 	for _, in := range v.Instances {
 		words = append(words, fmt.Sprint(in.ID, "=", in.Weight))
@@ -131,9 +133,9 @@ func TestFollowFirst(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			f.cancel = cancel
 			follower := Follower{Documents: silentDocuments{m, silent}, Key: e.Store.Key, File: test.file, Log: slog.New(slog.DiscardHandler)}
-			keeper := new(registry.Keeper)
+			keeper := new(adapter.Keeper)
 			go func() {
-				f.ended <- follower.Run(ctx, func(ctx context.Context, update func(registry.View)) error {
+				f.ended <- follower.Run(ctx, func(ctx context.Context, update func(adapter.View)) error {
 					return keeper.Watch(ctx, m, target, update)
 				}, f.update)
 			}()

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,6 +25,7 @@ type Memory struct {
 var (
 	_ Registrar      = (*Memory)(nil)
 	_ DocumentFinder = (*Memory)(nil)
+	_ Resolver       = (*Memory)(nil)
 	_ Documents      = (*Memory)(nil)
 	_ DocumentWriter = (*Memory)(nil)
 )
@@ -91,6 +93,8 @@ func (m *Memory) snapshot() (Snapshot, <-chan struct{}) {
 	}
 	return s, m.changed
 }
+
+func byID(a, b tandem.Instance) int { return cmp.Compare(a.ID, b.ID) }
 
 func (m *Memory) changeLocked() {
 	m.revision++

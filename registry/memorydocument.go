@@ -46,14 +46,12 @@ func (m *Memory) ReadDocument(ctx context.Context, key string) ([]byte, error) {
 	}
 	text, _, err := m.document(key)
 	switch {
+	case errors.Is(err, ErrNoDocument):
+		return nil, ctx.Err()
 	case err != nil:
 		return nil, err
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case CheckDocument(text) != nil:
-		return nil, fmt.Errorf("memory registry: %w", CheckDocument(text))
 	}
-	return text, nil
+	return text, ctx.Err()
 }
 
 var errNoKey = errors.New("memory registry: a document needs a key")
@@ -64,8 +62,8 @@ func (m *Memory) SwapDocument(ctx context.Context, key string, old, text []byte)
 	if key == "" {
 		return errNoKey
 	}
-	if err := CheckDocument(text); err != nil {
-		return fmt.Errorf("memory registry: %w", err)
+	if err := checkDocument(text); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -105,36 +103,56 @@ func (m *Memory) documentLocked(key string) *memoryDocument {
 
 // WatchDocument delivers the document and its changes. See [Documents].
 func (m *Memory) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
-	return DocumentFollower{Name: "memory registry", Session: func(ctx context.Context, deliver func([]byte)) error {
-		for ctx.Err() == nil {
-			text, changed, err := m.document(key)
-			if err != nil {
-				return err
-			}
-			deliver(text)
-			select {
-			case <-changed:
-			case <-ctx.Done():
-			}
+	var last []byte
+	var failed string
+	for first := true; ctx.Err() == nil; {
+		text, changed, err := m.document(key)
+		// changed is also closed when another document, or the list, has changed.
+		if reason := fmt.Sprint(err); first || reason != failed || !bytes.Equal(text, last) {
+			first, failed, last = false, reason, text
+			update(text, err)
 		}
-		return ctx.Err()
-	}}.Follow(ctx, update)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
 }
 
-// document returns a document, and a channel that is closed when it may have changed.
+// document returns what WatchDocument delivers, and a channel that is closed when that may
+// have changed.
 func (m *Memory) document(key string) (text []byte, changed <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := m.documents[key]; p != nil {
-		return slices.Clone(p.text), m.changed, m.failure
+		text = p.text
 	}
-	return nil, m.changed, m.failure
+	switch {
+	case m.failure != nil:
+		return nil, m.changed, fmt.Errorf("memory registry: %w", m.failure)
+	case len(text) == 0:
+		return nil, m.changed, ErrNoDocument
+	}
+	if err := checkDocument(text); err != nil {
+		return nil, m.changed, err
+	}
+	return slices.Clone(text), m.changed, nil
+}
+
+// checkDocument fails for a document of more than MaxDocument bytes.
+func checkDocument(text []byte) error {
+	if len(text) > MaxDocument {
+		return fmt.Errorf("memory registry: the document has %d bytes, limit %d", len(text), MaxDocument)
+	}
+	return nil
 }
 
 // PutReport puts a report next to a document. See [Documents].
 func (m *Memory) PutReport(ctx context.Context, key, name string, report []byte, life time.Duration) error {
-	if err := CheckReport(name, report, life); err != nil {
-		return err
+	if name == "" || len(name) > 256 || len(report) > MaxReport || life < time.Second || life > 24*time.Hour {
+		return fmt.Errorf("memory registry: report %.100q of %d bytes with a life of %v: want a name of 1 to 256 bytes, at most %d bytes, and 1s to 24h",
+			name, len(report), life, MaxReport)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,10 +11,12 @@
 //
 // # Outages
 //
-// A registry that fails, or comes back with its data lost, must not make calls
-// fail. A [Keeper] stands between a Resolver and its user: it keeps the last good
-// list during an outage, drops invalid instances, and keeps the instances of a list
-// that has suddenly collapsed for a while.
+// A registry that fails, or comes back with its data lost, does not make calls fail: a
+// client keeps the last good list.
+//
+// # A registry of one's own
+//
+// Package registry/adapter has what registries and their clients are made of.
 package registry
 
 import (
@@ -31,6 +33,11 @@ const MaxInstances = 5000
 // ErrTaken is the error of Register when another server is known to be listed under
 // the same ID, and the registry does not let the later server replace it.
 var ErrTaken = errors.New("another live server has registered the same id; stop it or choose another id")
+
+// ErrSuperseded is the error of Register and Update when an instance that started later is
+// listed under the same ID: the server was restarted, and the old process must not overwrite
+// the entry of the new one.
+var ErrSuperseded = errors.New("an instance that started later is listed under the same id")
 
 // Registrar lists instances. It is safe for concurrent use.
 type Registrar interface {
@@ -69,16 +76,6 @@ type Resolver interface {
 type Checker interface {
 	// Check returns the error that Watch would return early, or nil.
 	Check(target Target) error
-}
-
-// Poller is implemented by a [Resolver] that asks for the list at intervals, because
-// it is not notified of changes.
-type Poller interface {
-	Resolver
-	// Poll is Watch, but asks sooner when now receives, which means that the
-	// client can reach no instance of the list. If now receives again and again,
-	// the time between requests grows up to the usual interval.
-	Poll(ctx context.Context, target Target, now <-chan struct{}, update func(Snapshot)) error
 }
 
 // Fixed is implemented by a [Resolver] whose lists never change, so that there is no

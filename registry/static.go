@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -155,7 +156,8 @@ func settle(ctx context.Context, r Fixed, target Target, update func(Snapshot)) 
 	if err != nil {
 		return err
 	}
-	NewFeed(update).List(list)
+	slices.SortFunc(list, byID)
+	update(Snapshot{Instances: list, Revision: 1})
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/internal/rules"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
@@ -85,7 +85,7 @@ func (p *Pool) Unreachable() <-chan struct{} {
 
 // Update applies a new list: it connects to new instances, and closes the links to those that
 // have left, whose calls in flight go on.
-func (p *Pool) Update(v registry.View) {
+func (p *Pool) Update(v adapter.View) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed.Load() {
@@ -96,7 +96,7 @@ func (p *Pool) Update(v registry.View) {
 }
 
 // arrangeLocked connects to the instances of the list that the balancer wants.
-func (p *Pool) arrangeLocked(v registry.View) {
+func (p *Pool) arrangeLocked(v adapter.View) {
 	old, wanted := p.view.Load(), p.wanted(v.Instances)
 	next := make(map[string]*member, len(wanted))
 	for _, n := range p.table.Nodes() {
@@ -155,7 +155,7 @@ func (p *Pool) endpoint(in *tandem.Instance) tandem.Endpoint {
 }
 
 // publish makes the list visible to calls, with its members by ID.
-func (p *Pool) publish(list registry.View, members map[string]*member) {
+func (p *Pool) publish(list adapter.View, members map[string]*member) {
 	v := &view{suspects: list.Suspect, withheld: list.Withheld, stale: list.Stale}
 	v.nodes, v.picker = p.table.Current()
 	v.members = make([]*member, len(v.nodes))
@@ -210,7 +210,7 @@ func (p *Pool) GiveUp(err error) {
 	defer p.mu.Unlock()
 	p.ready.abandon()
 	if p.view.Load() == nil {
-		p.publish(registry.View{Stale: err}, nil)
+		p.publish(adapter.View{Stale: err}, nil)
 	}
 }
 

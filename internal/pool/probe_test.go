@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/resilience"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -52,7 +52,7 @@ func TestLateRoundGivesNoVerdict(t *testing.T) {
 			},
 			Connections: 1, ConnectTimeout: time.Second, Silence: session.DefaultSilence,
 		})
-		p.Update(registry.View{Instances: []tandem.Instance{{ID: "a", Endpoints: []tandem.Endpoint{{Transport: "mem", Address: "a"}}}}})
+		p.Update(adapter.View{Instances: []tandem.Instance{{ID: "a", Endpoints: []tandem.Endpoint{{Transport: "mem", Address: "a"}}}}})
 		synctest.Wait()
 		rounds := prober{pool: &p, interval: time.Second}
 		suspicion := func(late bool) string {

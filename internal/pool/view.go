@@ -7,7 +7,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
@@ -93,8 +93,8 @@ func (v *view) memberOf(id string) *member {
 }
 
 // list returns the registry's list that the view was made of.
-func (v *view) list() registry.View {
-	list := registry.View{Suspect: v.suspects, Withheld: v.withheld, Stale: v.stale}
+func (v *view) list() adapter.View {
+	list := adapter.View{Suspect: v.suspects, Withheld: v.withheld, Stale: v.stale}
 	for _, n := range v.nodes {
 		list.Instances = append(list.Instances, n.Instance)
 	}

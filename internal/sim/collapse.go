@@ -6,6 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // listCollapse: the registry loses eight of ten instances, of which four have really ended
@@ -32,7 +33,7 @@ func listCollapse() *Scenario {
 // keeping is a client's view of the registry.
 type keeping struct {
 	*client
-	keeper  *registry.Keeper
+	keeper  *adapter.Keeper
 	naive   bool
 	members map[string]bool // of the last view
 }
@@ -43,7 +44,7 @@ func playListCollapse(s setting) measured {
 	c.addClients(50, settings{policy: balance.P2C(), timeout: time.Second, retries: 2, elsewhere: true, budgeted: true, ejection: true})
 	var all []*keeping
 	for _, k := range c.clients {
-		kept := &keeping{client: k, keeper: &registry.Keeper{}, naive: s.naive || s.fault == "believe everything"}
+		kept := &keeping{client: k, keeper: &adapter.Keeper{}, naive: s.naive || s.fault == "believe everything"}
 		if s.fault != "ask nobody" {
 			kept.keeper.Alive = func(id string) bool { return !k.member(id).lost }
 		}
@@ -83,7 +84,7 @@ func playListCollapse(s setting) measured {
 // listed applies a list of the registry.
 func (k *keeping) listed(list []tandem.Instance) {
 	if k.naive {
-		k.use(registry.View{Instances: list})
+		k.use(adapter.View{Instances: list})
 		return
 	}
 	view, _ := k.keeper.Apply(registry.Snapshot{Instances: list}, k.net.time())
@@ -105,7 +106,7 @@ func (k *keeping) judge() {
 	})
 }
 
-func (k *keeping) use(v registry.View) {
+func (k *keeping) use(v adapter.View) {
 	k.members = make(map[string]bool, len(v.Instances))
 	for i := range v.Instances {
 		k.members[v.Instances[i].ID] = true

@@ -35,7 +35,7 @@ func TestPoliciesAreTheRealOnes(t *testing.T) {
 	}
 	for _, use := range []string{
 		"balance.NewTableIn", "balance.P2C", "balance.LeastReported", "balance.SlowStart", "balance.Zone", "balance.RoundRobin", "resilience.NewBudget", "resilience.NewBreaker",
-		"resilience.NewOutliers", "resilience.Backoff", "registry.Keeper",
+		"resilience.NewOutliers", "resilience.Backoff", "adapter.Keeper",
 	} {
 		if !uses(t, use) {
 			t.Errorf("%s is not used", use)

@@ -26,7 +26,7 @@
 //     DNS and its web interface show them.
 //   - Its meta has the whole path under tandem-path, and under tandem-owner a random
 //     text that distinguishes registrations with the same ID. The instance as JSON
-//     ([registry.Encode]) is stored in pieces of 512 bytes, which is Consul's limit,
+//     ([adapter.Encode]) is stored in pieces of 512 bytes, which is Consul's limit,
 //     under tandem-0, tandem-1 and so on to tandem-59. The rest, beyond 30 KiB, is one
 //     tag that begins with "tandem-rest:". Meta and tags change atomically, so a watch
 //     never sees half of an instance.
@@ -64,7 +64,7 @@
 //
 // An agent that was down for longer than the time to live starts with every check
 // critical, until each server has renewed its check. Meanwhile the list is short or
-// empty; a [registry.Keeper] keeps instances when a list collapses like that.
+// empty; an [adapter.Keeper] keeps instances when a list collapses like that.
 package consul
 
 import (
@@ -78,6 +78,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // name is the name of this registry in errors and the log.
@@ -90,7 +91,7 @@ type Registry struct {
 
 	settings settings
 	own      place // zero for a Resolver
-	shared   *registry.Shared[*agents]
+	shared   *adapter.Shared[*agents]
 	agents   *agents // agents of own; nil for a Resolver
 	release  func()  // releases agents, once; nil for a Resolver
 }
@@ -174,7 +175,7 @@ func newRegistry(opts []Option) *Registry {
 		opt(&r.settings)
 	}
 	r.documents.registry = r
-	r.shared = &registry.Shared[*agents]{
+	r.shared = &adapter.Shared[*agents]{
 		Open:  func(hosts string) (*agents, error) { return dial(hosts, r.settings) },
 		Close: (*agents).close,
 	}
@@ -216,7 +217,7 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 		return nil, fmt.Errorf("%s: a resolver has no list to register in; use New", name)
 	}
 	e := &entry{agents: r.agents, place: r.own, owner: rand.Text()}
-	return registry.Maintain(ctx, e, in, registry.Upkeep{Name: name, Every: r.own.ttl / 3, Log: r.settings.log})
+	return adapter.Maintain(ctx, e, in, adapter.Upkeep{Name: name, Every: r.own.ttl / 3, Log: r.settings.log})
 }
 
 // Watch delivers the list that the target names, or the registry's own for the
@@ -234,5 +235,5 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	defer release()
 	defer agents.join()()
 	w := watch{place: p, agents: agents}
-	return registry.Follower{Name: name, Session: w.session, Log: r.settings.log}.Follow(ctx, update)
+	return adapter.Follower{Name: name, Session: w.session, Log: r.settings.log}.Follow(ctx, update)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // target names the list Arith of an agent.
@@ -121,7 +122,7 @@ func (p place) target() string { return "consul://" + p.hosts + p.path + "?ttl="
 
 // Of several services with the same ID, registered through several agents, the last is used.
 func TestSeveralNodes(t *testing.T) {
-	m := &registry.Mirror{}
+	m := &adapter.Mirror{}
 	service := func(node, incarnation string, started int64, index uint64) *api.ServiceEntry {
 		in := instance("a")
 		in.Started, in.Incarnation = time.Unix(started, 0), incarnation

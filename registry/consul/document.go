@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 var (
@@ -64,7 +65,7 @@ func (d documents) WatchDocument(ctx context.Context, key string, update func(te
 	}
 	defer release()
 	defer agents.join()()
-	return registry.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
+	return adapter.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
 		return agents.document(ctx, at, deliver)
 	}}.Follow(ctx, update)
 }
@@ -140,14 +141,14 @@ func readDocument(ctx context.Context, host *api.Client, at string) (*api.KVPair
 	if len(pair.Value) == 0 {
 		pair.Value = nil
 	}
-	return pair, errors.Join(err, registry.CheckDocument(pair.Value))
+	return pair, errors.Join(err, adapter.CheckDocument(pair.Value))
 }
 
 // SwapDocument writes the value of a key, of up to 512 KiB unless Consul is configured
 // otherwise, or deletes the key, if it still has the index that it was read with. It needs
 // key:read and key:write. See [registry.DocumentWriter].
 func (d documents) SwapDocument(ctx context.Context, key string, old, text []byte) error {
-	if err := registry.CheckDocument(text); err != nil {
+	if err := adapter.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return d.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
@@ -243,7 +244,7 @@ func reportPrefix(at string) string { return at + "/applied/" }
 // over, Consul deletes the key, within twice the time. It needs key:write and
 // session:write. See [registry.Documents].
 func (d documents) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
-	if err := registry.CheckReport(reporter, report, life); err != nil {
+	if err := adapter.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return d.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {

@@ -11,9 +11,10 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
-// entry is a [registry.Entry]: one service of an agent. Its methods are called one
+// entry is an [adapter.Entry]: one service of an agent. Its methods are called one
 // at a time.
 type entry struct {
 	agents *agents
@@ -93,7 +94,7 @@ func (e *entry) superseded(there *api.AgentService) bool {
 		return false
 	}
 	other, mine, err := e.place.instance(there)
-	return err == nil && mine && registry.Supersedes(&other, &e.in)
+	return err == nil && mine && adapter.Supersedes(&other, &e.in)
 }
 
 // Check compares the agent's service with the one of the last Put, and renews its check.

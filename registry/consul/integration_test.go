@@ -13,6 +13,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
@@ -222,7 +223,7 @@ func TestLargest(t *testing.T) {
 // largest returns an instance that is nearly as large as MaxEntry.
 func largest() tandem.Instance {
 	in := instance("a")
-	in.Version = strings.Repeat("🚲", (registry.MaxEntry-200)/4)
+	in.Version = strings.Repeat("🚲", (adapter.MaxEntry-200)/4)
 	return in
 }
 

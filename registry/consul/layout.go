@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Names of the parts of an instance, and limits. See the package comment.
@@ -39,7 +39,7 @@ var errForeign = errors.New("it was not registered by tandem: its meta has no " 
 // registration returns the service for an instance. It fails for an instance that is
 // not valid.
 func (p place) registration(in tandem.Instance) (*api.AgentServiceRegistration, error) {
-	data, err := registry.Encode(in)
+	data, err := adapter.Encode(in)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (p place) instance(s *api.AgentService) (in tandem.Instance, mine bool, err
 	if err != nil {
 		return in, true, err
 	}
-	if in, err = registry.Decode([]byte(data)); err != nil {
+	if in, err = adapter.Decode([]byte(data)); err != nil {
 		return in, true, err
 	}
 	if want := p.serviceID(in.ID); s.ID != want {

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 var arith = place{path: "/prod/Arith", service: "Arith", ttl: defaultTTL}
@@ -18,7 +18,7 @@ var arith = place{path: "/prod/Arith", service: "Arith", ttl: defaultTTL}
 // bytes, keeps to the limits of Consul's meta.
 func TestEveryValidInstanceFits(t *testing.T) {
 	for _, letter := range []string{"x", "é", "日", "🚲"} {
-		for _, size := range []int{0, 1, 300, 512, 1024, 30 << 10, 31 << 10, 60 << 10, registry.MaxEntry - 200} {
+		for _, size := range []int{0, 1, 300, 512, 1024, 30 << 10, 31 << 10, 60 << 10, adapter.MaxEntry - 200} {
 			in := instance("a")
 			in.Version = strings.Repeat(letter, size/len(letter))
 			reg, err := arith.registration(in)
@@ -42,7 +42,7 @@ func TestEveryValidInstanceFits(t *testing.T) {
 
 func TestTooLargeIsRefused(t *testing.T) {
 	in := instance("a")
-	in.Version = strings.Repeat("x", registry.MaxEntry)
+	in.Version = strings.Repeat("x", adapter.MaxEntry)
 	if _, err := arith.registration(in); err == nil {
 		t.Error("an instance that is too large to be decoded was accepted")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // pace is the least time between two queries of one watch, for lists that change all
@@ -28,8 +28,8 @@ type watch struct {
 	agents *agents
 }
 
-// session is the Session of a [registry.Follower].
-func (w watch) session(ctx context.Context, m *registry.Mirror) error {
+// session is the Session of an [adapter.Follower].
+func (w watch) session(ctx context.Context, m *adapter.Mirror) error {
 	host, n := w.agents.host()
 	index, last := uint64(0), uint64(0) // last is the index of the list in m
 	for {
@@ -82,7 +82,7 @@ func rest(ctx context.Context, d time.Duration) {
 // instances returns the valid instances of Consul's response, by node and service ID.
 // Of instances with the same ID, registered through several agents, it returns the one
 // that started last, or of those the one registered last.
-func (p place) instances(m *registry.Mirror, entries []*api.ServiceEntry) map[string]tandem.Instance {
+func (p place) instances(m *adapter.Mirror, entries []*api.ServiceEntry) map[string]tandem.Instance {
 	list := make(map[string]tandem.Instance, len(entries))
 	seen := make(map[string]string, len(entries)) // instance ID to key
 	from := make(map[string]uint64, len(entries)) // key to Consul's index of the registration

@@ -39,6 +39,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Times of a resolver.
@@ -65,20 +66,20 @@ type resolver struct{ lookup Lookup }
 
 var (
 	_ registry.Checker = resolver{}
-	_ registry.Poller  = resolver{}
+	_ adapter.Poller   = resolver{}
 )
 
 func (r resolver) Watch(ctx context.Context, target registry.Target, update func(registry.Snapshot)) error {
 	return r.Poll(ctx, target, nil, update)
 }
 
-// Poll implements [registry.Poller].
+// Poll implements [adapter.Poller].
 func (r resolver) Poll(ctx context.Context, target registry.Target, now <-chan struct{}, update func(registry.Snapshot)) error {
 	q, err := parse(target)
 	if err != nil {
 		return err
 	}
-	feed := registry.NewFeed(update)
+	feed := adapter.NewFeed(update)
 	failures, prompts := 0, 0 // both in a row
 	for {
 		list, err := q.ask(ctx, r.lookup)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // fakeDNS is a Lookup whose answers a test sets. Tests in a synctest bubble
@@ -311,7 +312,7 @@ func TestLooksUpAtOnceWhenUnreachable(t *testing.T) {
 		dns.set(nil, "10.0.0.1")
 		now := make(chan struct{})
 		snapshots := make(chan registry.Snapshot, 100)
-		poller := ResolverWith(dns).(registry.Poller)
+		poller := ResolverWith(dns).(adapter.Poller)
 		go poller.Poll(t.Context(), mustParse(t, "dns://svc:80?interval=1h"), now, func(s registry.Snapshot) { snapshots <- s })
 		<-snapshots
 		time.Sleep(time.Minute)

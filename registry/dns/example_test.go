@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/registry/dns"
 )
 
@@ -40,7 +41,7 @@ func ExampleResolver_poll() {
 	defer cancel()
 	unreachable := make(chan struct{}, 1)
 	unreachable <- struct{}{}
-	err = dns.Resolver().(registry.Poller).Poll(ctx, target, unreachable, func(s registry.Snapshot) {
+	err = dns.Resolver().(adapter.Poller).Poll(ctx, target, unreachable, func(s registry.Snapshot) {
 		fmt.Println(s.Instances[0].ID)
 		cancel() // ends Poll
 	})

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 var (
@@ -51,7 +52,7 @@ func (d documents) WatchDocument(ctx context.Context, key string, update func(te
 	}
 	defer release()
 	s := &session{conn: c, place: d.place, log: d.registry.options.log}
-	return registry.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
+	return adapter.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
 		return s.whileConnected(ctx, func(ctx context.Context) error { return s.document(ctx, key, deliver) })
 	}}.Follow(ctx, update)
 }
@@ -127,7 +128,7 @@ func readDocument(ctx context.Context, client *clientv3.Client, key string) (tex
 	for _, kv := range resp.Kvs {
 		text, revision = kv.GetValue(), kv.GetModRevision()
 	}
-	if err := registry.CheckDocument(text); err != nil {
+	if err := adapter.CheckDocument(text); err != nil {
 		return nil, 0, err
 	}
 	if len(text) == 0 {
@@ -139,7 +140,7 @@ func readDocument(ctx context.Context, client *clientv3.Client, key string) (tex
 // SwapDocument reads the value of a key, and writes it or deletes the key in a transaction,
 // if no other has been written meanwhile. See [registry.DocumentWriter].
 func (d documents) SwapDocument(ctx context.Context, key string, old, text []byte) error {
-	if err := registry.CheckDocument(text); err != nil {
+	if err := adapter.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return d.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
@@ -170,7 +171,7 @@ func reportPrefix(key string) string { return key + "/applied/" }
 // PutReport writes a report below the document's key and /applied, with a lease as long
 // as its life. See [registry.Documents].
 func (d documents) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
-	if err := registry.CheckReport(reporter, report, life); err != nil {
+	if err := adapter.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	err := d.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {

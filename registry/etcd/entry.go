@@ -14,9 +14,10 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
-// entry is one key and its lease: the registry.Entry of one registration.
+// entry is one key and its lease: the adapter.Entry of one registration.
 type entry struct {
 	conn  *conn
 	place *place
@@ -183,7 +184,7 @@ func (e *entry) yields(kv *mvccpb.KeyValue, in *tandem.Instance) bool {
 		return false
 	}
 	listed, err := e.place.decode(string(kv.GetKey()), kv.GetValue())
-	return err == nil && registry.Supersedes(&listed, in)
+	return err == nil && adapter.Supersedes(&listed, in)
 }
 
 // Check reads the key back. It does not check the lease, because the key is deleted

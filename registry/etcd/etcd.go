@@ -12,7 +12,7 @@
 //
 //	/shop/Cart/tcp:%2F%2F10.0.0.7:8972
 //
-// which is [url.PathEscape] of its ID. The value is the JSON of [registry.Encode].
+// which is [url.PathEscape] of its ID. The value is the JSON of [adapter.Encode].
 // Keys further below belong to other lists. An entry that is not an instance, or whose
 // instance does not belong to its key, is dropped with a line in the log.
 //
@@ -32,7 +32,7 @@
 // changes after it. A member that lags behind can't answer such a read, so no list is
 // older than one that was delivered before. A cluster that was restored from a backup,
 // or lost its data, has an older list: it is delivered, with a line in the log. Its
-// Revision still grows, because the watch counts revisions itself. A [registry.Keeper]
+// Revision still grows, because the watch counts revisions itself. An [adapter.Keeper]
 // decides about the instances that a list lost that way.
 //
 // A Registry uses one connection to each cluster. When it is lost, or no server has
@@ -51,6 +51,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // name is the name of this registry in errors and the log.
@@ -63,7 +64,7 @@ type Registry struct {
 
 	own     *place // nil for a Resolver
 	options options
-	conns   registry.Shared[*conn]
+	conns   adapter.Shared[*conn]
 
 	mu      sync.Mutex
 	entries map[*registration]struct{} // nil after Close
@@ -174,7 +175,7 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	}
 	defer release()
 	s := &session{conn: c, place: p, log: r.options.log}
-	return registry.Follower{Name: name, Session: s.run, Log: r.options.log}.Follow(ctx, update)
+	return adapter.Follower{Name: name, Session: s.run, Log: r.options.log}.Follow(ctx, update)
 }
 
 // placeOf returns the place that a target names, or the registry's own.
@@ -202,7 +203,7 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	e := newEntry(c, r.own)
-	inner, err := registry.Maintain(ctx, e, in, registry.Upkeep{
+	inner, err := adapter.Maintain(ctx, e, in, adapter.Upkeep{
 		Name: name, Every: r.own.ttl / 3, Timeout: opTimeout, Lost: e.lost, Log: r.options.log,
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Times to live: the default and the bounds.
@@ -94,9 +95,9 @@ func (p *place) prefix() string { return p.dir + "/" }
 type own struct{}
 
 func (own) key(in *tandem.Instance) (string, error)    { return url.PathEscape(in.ID), nil }
-func (own) encode(in *tandem.Instance) ([]byte, error) { return registry.Encode(*in) }
+func (own) encode(in *tandem.Instance) ([]byte, error) { return adapter.Encode(*in) }
 func (own) decode(key string, value []byte) (tandem.Instance, error) {
-	in, err := registry.Decode(value)
+	in, err := adapter.Decode(value)
 	if err == nil && url.PathEscape(in.ID) != key {
 		err = fmt.Errorf("it is of instance %.100q, whose key is another", in.ID)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // WithRPCX selects the layout of rpcx's etcd v3 plugin, as does the option layout=rpcx
@@ -35,7 +35,7 @@ const rpcxProtocol = "rpcx"
 
 // maxQuery is the largest size of a value, in bytes: the escaped JSON, and the fields
 // of the instance that rpcx reads.
-const maxQuery = 4 * registry.MaxEntry
+const maxQuery = 4 * adapter.MaxEntry
 
 // rpcx is rpcx's layout.
 type rpcx struct{}
@@ -52,7 +52,7 @@ func (rpcx) key(in *tandem.Instance) (string, error) {
 }
 
 func (rpcx) encode(in *tandem.Instance) ([]byte, error) {
-	all, err := registry.Encode(*in)
+	all, err := adapter.Encode(*in)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (rpcx) decode(key string, value []byte) (in tandem.Instance, err error) {
 		return in, errInactive
 	}
 	if q.Has("tandem") {
-		in, err = registry.Decode([]byte(q.Get("tandem")))
+		in, err = adapter.Decode([]byte(q.Get("tandem")))
 	} else {
 		in, err = fromRPCX(key, q)
 	}

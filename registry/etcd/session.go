@@ -14,6 +14,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Bounds of reading a directory, in keys.
@@ -30,9 +31,9 @@ type session struct {
 	last  int64 // the latest revision seen
 }
 
-// run is the Session of a registry.Follower: it returns when the connection is lost,
+// run is the Session of an adapter.Follower: it returns when the connection is lost,
 // or anything else fails.
-func (s *session) run(ctx context.Context, m *registry.Mirror) error {
+func (s *session) run(ctx context.Context, m *adapter.Mirror) error {
 	return s.whileConnected(ctx, func(ctx context.Context) error { return s.mirror(ctx, m) })
 }
 
@@ -50,7 +51,7 @@ func (s *session) whileConnected(ctx context.Context, f func(context.Context) er
 	return err
 }
 
-func (s *session) mirror(ctx context.Context, m *registry.Mirror) error {
+func (s *session) mirror(ctx context.Context, m *adapter.Mirror) error {
 	client, revision, err := s.begin(ctx, m)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (s *session) mirror(ctx context.Context, m *registry.Mirror) error {
 }
 
 // begin reads the list, after waiting while maxLists others are being read.
-func (s *session) begin(ctx context.Context, m *registry.Mirror) (*clientv3.Client, int64, error) {
+func (s *session) begin(ctx context.Context, m *adapter.Mirror) (*clientv3.Client, int64, error) {
 	select {
 	case s.conn.lists <- struct{}{}:
 		defer func() { <-s.conn.lists }()
@@ -89,7 +90,7 @@ func (s *session) client(ctx context.Context) (*clientv3.Client, error) {
 }
 
 // list reads the whole directory at one revision, which it returns, page by page.
-func (s *session) list(ctx context.Context, client *clientv3.Client, m *registry.Mirror) (int64, error) {
+func (s *session) list(ctx context.Context, client *clientv3.Client, m *adapter.Mirror) (int64, error) {
 	var (
 		revision int64
 		keys     int
@@ -149,7 +150,7 @@ func (s *session) recordRevision(revision int64) {
 
 // follow applies the changes after a revision to m. It fails when etcd no longer has
 // them, because it was compacted since.
-func (s *session) follow(ctx context.Context, client *clientv3.Client, revision int64, m *registry.Mirror) error {
+func (s *session) follow(ctx context.Context, client *clientv3.Client, revision int64, m *adapter.Mirror) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	changes := client.Watch(ctx, s.place.prefix(), clientv3.WithPrefix(), clientv3.WithRev(revision+1),
@@ -167,7 +168,7 @@ func (s *session) follow(ctx context.Context, client *clientv3.Client, revision 
 	return errors.New("etcd ended the watch")
 }
 
-func (s *session) apply(m *registry.Mirror, event *mvccpb.Event) {
+func (s *session) apply(m *adapter.Mirror, event *mvccpb.Event) {
 	key := string(event.GetKv().GetKey())
 	if event.GetType() == mvccpb.DELETE {
 		m.Delete(key)
@@ -180,7 +181,7 @@ func (s *session) apply(m *registry.Mirror, event *mvccpb.Event) {
 
 // decode returns the instance under a key. Keys further below the directory are not part
 // of the list; an entry that is not an instance is dropped and logged.
-func (s *session) decode(m *registry.Mirror, kv *mvccpb.KeyValue) (tandem.Instance, bool) {
+func (s *session) decode(m *adapter.Mirror, kv *mvccpb.KeyValue) (tandem.Instance, bool) {
 	key := string(kv.GetKey())
 	if strings.Contains(strings.TrimPrefix(key, s.place.prefix()), "/") {
 		return tandem.Instance{}, false

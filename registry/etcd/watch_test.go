@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Of good and bad entries in one directory only the good ones are delivered, and each
@@ -106,7 +107,7 @@ func TestCompaction(t *testing.T) {
 		return err
 	})
 	one := &session{conn: c, place: r.own}
-	if err := one.follow(t.Context(), client, 2, new(registry.Mirror)); err == nil || !strings.Contains(err.Error(), "compacted") {
+	if err := one.follow(t.Context(), client, 2, new(adapter.Mirror)); err == nil || !strings.Contains(err.Error(), "compacted") {
 		t.Errorf("following compacted changes: %v", err)
 	}
 }
@@ -172,7 +173,7 @@ func (s *server) change(services, weight int) {
 	s.t.Helper()
 	in := instance("a")
 	in.Weight = weight
-	value, err := registry.Encode(in)
+	value, err := adapter.Encode(in)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 var (
@@ -47,7 +48,7 @@ func (r *Registry) WatchDocument(ctx context.Context, key string, update func(te
 	}
 	events := listen(r.poll, r.log)
 	defer events.close()
-	return registry.DocumentFollower{Name: "file registry", Session: func(ctx context.Context, deliver func([]byte)) error {
+	return adapter.DocumentFollower{Name: "file registry", Session: func(ctx context.Context, deliver func([]byte)) error {
 		for ctx.Err() == nil {
 			events.follow(filepath.Dir(path)) // before reading, so that no change is missed before wait
 			text, err := readDocument(path)
@@ -113,7 +114,7 @@ func (r *Registry) ReadDocument(ctx context.Context, key string) ([]byte, error)
 func currentDocument(path string) ([]byte, error) {
 	text, err := readDocument(path)
 	if err == nil {
-		err = registry.CheckDocument(text)
+		err = adapter.CheckDocument(text)
 	}
 	if err != nil || len(text) == 0 {
 		return nil, err
@@ -131,7 +132,7 @@ func (r *Registry) SwapDocument(ctx context.Context, key string, old, text []byt
 	if err != nil {
 		return err
 	}
-	if err = registry.CheckDocument(text); err == nil {
+	if err = adapter.CheckDocument(text); err == nil {
 		err = swapDocument(ctx, path, old, text)
 	}
 	if err != nil {
@@ -217,7 +218,7 @@ func writeDocument(path string, text []byte) error {
 // PutReport writes the report to a file whose modification time is the time at which its
 // life ends. See [registry.Documents].
 func (r *Registry) PutReport(ctx context.Context, key, name string, report []byte, life time.Duration) error {
-	if err := registry.CheckReport(name, report, life); err != nil {
+	if err := adapter.CheckReport(name, report, life); err != nil {
 		return fmt.Errorf("file registry: %w", err)
 	}
 	path, err := r.document(key)

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Extensions of the files of an instance, after its escaped ID.
@@ -23,7 +23,7 @@ const (
 )
 
 // maxFile is the largest size of a .json, in bytes, without its newline.
-const maxFile = registry.MaxEntry
+const maxFile = adapter.MaxEntry
 
 // maxPlain is the longest file name without extension, in bytes; the end of a longer
 // escaped ID is replaced by a hash. File systems allow 255 bytes.
@@ -51,9 +51,9 @@ func fileName(id string) string {
 	return name[:maxPlain-65] + "~" + hex.EncodeToString(sum[:])
 }
 
-// encode returns the contents of an instance's file. It fails as [registry.Encode] does.
+// encode returns the contents of an instance's file. It fails as [adapter.Encode] does.
 func encode(in tandem.Instance) ([]byte, error) {
-	data, err := registry.Encode(in)
+	data, err := adapter.Encode(in)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func encode(in tandem.Instance) ([]byte, error) {
 // decode parses the contents of the file with that name, without extension.
 // Unknown fields are ignored, because later versions may write more fields.
 func decode(name string, data []byte) (tandem.Instance, error) {
-	in, err := registry.Decode(bytes.TrimSuffix(data, []byte("\n")))
+	in, err := adapter.Decode(bytes.TrimSuffix(data, []byte("\n")))
 	if err != nil {
 		return in, err
 	}

@@ -40,6 +40,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // defaultPoll is the default time between two reads of the directory.
@@ -110,7 +111,7 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	}
 	events := listen(r.poll, r.log)
 	defer events.close()
-	feed := registry.NewFeed(update)
+	feed := adapter.NewFeed(update)
 	looker := newLooker(dir, r.log)
 	for ctx.Err() == nil {
 		events.follow(dir) // before look, so that no change is missed before wait

@@ -17,7 +17,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Sizes of an answer, in bytes.
@@ -26,7 +26,7 @@ const (
 	maxPacket   = 8952 // 9,000 with the headers of IPv6 and UDP (RFC 6762, section 17)
 )
 
-// entry answers for one instance: a [registry.Entry].
+// entry answers for one instance: an [adapter.Entry].
 type entry struct {
 	at     place
 	log    *slog.Logger
@@ -193,4 +193,4 @@ func (z *zone) Records(q dns.Question) []dns.RR {
 	return answers
 }
 
-var _ registry.Entry = (*entry)(nil)
+var _ adapter.Entry = (*entry)(nil)

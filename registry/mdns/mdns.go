@@ -65,6 +65,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 const name = "mdns registry"
@@ -74,7 +75,7 @@ const name = "mdns registry"
 type Registry struct {
 	options options
 	own     *place // nil for a Resolver
-	shared  registry.Shared[*listener]
+	shared  adapter.Shared[*listener]
 }
 
 var (
@@ -121,7 +122,7 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 		return nil, errors.New(name + ": there is no list to register in; use New with a target")
 	}
 	ttl := r.options.ttlOf(*r.own)
-	return registry.Maintain(ctx, newEntry(*r.own, ttl, r.options.log), in, registry.Upkeep{
+	return adapter.Maintain(ctx, newEntry(*r.own, ttl, r.options.log), in, adapter.Upkeep{
 		Name:  name,
 		Every: ttl / 3,
 		Log:   r.options.log,
@@ -141,7 +142,7 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	}
 	defer release()
 	w := &watch{at: at, ttl: r.options.ttlOf(at), log: r.options.log, listener: l, heard: map[string]answer{}}
-	follower := registry.Follower{
+	follower := adapter.Follower{
 		Name: name, Session: w.session, Log: r.options.log,
 		Relist: time.Hour, // a session asks for the whole list anyway
 	}

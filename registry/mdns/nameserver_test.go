@@ -15,7 +15,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 	names "github.com/tandem-rpc/tandem/registry/dns"
 )
 
@@ -118,13 +118,13 @@ func (s *nameServer) resolver() *net.Resolver {
 }
 
 // kept follows a target through a Keeper, as a client does.
-func kept(t *testing.T, s *nameServer, target string) func(what string, ok func(registry.View) bool) time.Duration {
-	views := make(chan registry.View, 100)
+func kept(t *testing.T, s *nameServer, target string) func(what string, ok func(adapter.View) bool) time.Duration {
+	views := make(chan adapter.View, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		k := &registry.Keeper{Grace: time.Millisecond}
-		ended <- k.Watch(ctx, names.ResolverWith(s.resolver()), mustParse(t, target), func(v registry.View) { views <- v })
+		k := &adapter.Keeper{Grace: time.Millisecond}
+		ended <- k.Watch(ctx, names.ResolverWith(s.resolver()), mustParse(t, target), func(v adapter.View) { views <- v })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -132,7 +132,7 @@ func kept(t *testing.T, s *nameServer, target string) func(what string, ok func(
 			t.Errorf("Watch returned %v", err)
 		}
 	})
-	return func(what string, ok func(registry.View) bool) time.Duration {
+	return func(what string, ok func(adapter.View) bool) time.Duration {
 		t.Helper()
 		start, timeout := time.Now(), time.After(12*time.Second)
 		for {
@@ -149,8 +149,8 @@ func kept(t *testing.T, s *nameServer, target string) func(what string, ok func(
 }
 
 // lists returns a condition: the view has these instances, and is stale or not.
-func lists(stale bool, want ...string) func(registry.View) bool {
-	return func(v registry.View) bool {
+func lists(stale bool, want ...string) func(adapter.View) bool {
+	return func(v adapter.View) bool {
 		var ids []string
 		for _, in := range v.Instances {
 			ids = append(ids, fmt.Sprintf("%s*%d", in.ID, in.Weight))
@@ -224,7 +224,7 @@ func TestManyNames(t *testing.T) {
 	}
 	s.set(dns.RcodeSuccess, 0, records...)
 	await := kept(t, s, "dns://svc.test.:80")
-	await("long list", func(v registry.View) bool { return len(v.Instances) == len(records) })
+	await("long list", func(v adapter.View) bool { return len(v.Instances) == len(records) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asked["tcp"] == 0 {

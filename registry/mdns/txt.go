@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // encodeTXT returns the instance as strings of a TXT record: json0=…, json1=…, each with a
 // part of its JSON. Backslashes are doubled, as package dns requires.
 func encodeTXT(in tandem.Instance) ([]string, error) {
-	data, err := registry.Encode(in)
+	data, err := adapter.Encode(in)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func decodeTXT(fields []string) (tandem.Instance, error) {
 	if data == nil {
 		return tandem.Instance{}, errors.New("it has no string json0=… in its TXT record: another program's")
 	}
-	return registry.Decode(data)
+	return adapter.Decode(data)
 }
 
 // unescape returns the bytes of a string that package dns has escaped: \" and \\, and \DDD

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // firstInterval is the first pause between two questions; it doubles from there.
@@ -32,13 +33,13 @@ type answer struct {
 }
 
 // session asks at intervals until something fails.
-func (w *watch) session(ctx context.Context, m *registry.Mirror) error {
+func (w *watch) session(ctx context.Context, m *adapter.Mirror) error {
 	err := w.follow(ctx, m)
 	w.trouble = w.trouble || ctx.Err() == nil
 	return err
 }
 
-func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
+func (w *watch) follow(ctx context.Context, m *adapter.Mirror) error {
 	rcv := w.listener.add(w.at.fqdn())
 	defer w.listener.remove(w.at.fqdn(), rcv)
 	for pause := firstInterval; ; pause = min(2*pause, w.ttl/3) {
@@ -61,7 +62,7 @@ func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
 }
 
 // round asks once.
-func (w *watch) round(ctx context.Context, rcv *receiver, m *registry.Mirror) error {
+func (w *watch) round(ctx context.Context, rcv *receiver, m *adapter.Mirror) error {
 	gone := rcv.left() // before asking: an instance that still answers is not gone
 	answers, err := ask(ctx, w.at, w.at.service, w.log)
 	if err != nil {
@@ -89,7 +90,7 @@ func wait(ctx context.Context, d time.Duration, news <-chan struct{}) error {
 
 // take records the answers. After an outage, the instances that were known before it count
 // as having answered now: they could not answer in the outage.
-func (w *watch) take(answers []*hashicorp.ServiceEntry, m *registry.Mirror, now time.Time) {
+func (w *watch) take(answers []*hashicorp.ServiceEntry, m *adapter.Mirror, now time.Time) {
 	if w.trouble {
 		w.trouble = false
 		for label, a := range w.heard {

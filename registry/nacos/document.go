@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 var (
@@ -113,7 +114,7 @@ func (ds documents) WatchDocument(ctx context.Context, key string, update func(t
 		return err
 	}
 	defer release()
-	return registry.DocumentFollower{Name: name, Session: d.session}.Follow(ctx, update)
+	return adapter.DocumentFollower{Name: name, Session: d.session}.Follow(ctx, update)
 }
 
 // connect returns the configuration that a key names, and the function that releases its
@@ -159,7 +160,7 @@ func (d document) query() url.Values {
 	return q
 }
 
-// session is the Session of a [registry.DocumentFollower].
+// session is the Session of an [adapter.DocumentFollower].
 func (d document) session(ctx context.Context, deliver func([]byte)) error {
 	for {
 		text, err := d.read(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Paths of Nacos's open API.
@@ -26,7 +27,7 @@ const visible = 2 * time.Second
 // beatTaken is the code of the response to a beat for an instance that Nacos knows.
 const beatTaken = 10200
 
-// entry lists one instance in Nacos: a [registry.Entry].
+// entry lists one instance in Nacos: an [adapter.Entry].
 type entry struct {
 	servers *servers
 	place   place
@@ -81,7 +82,7 @@ func (e *entry) vacant(ctx context.Context, at address, in *tandem.Instance) err
 // can't have the same address, so the one that started earlier has ended.
 func rival(listed, in *tandem.Instance) error {
 	switch {
-	case registry.Supersedes(listed, in):
+	case adapter.Supersedes(listed, in):
 		return registry.ErrSuperseded
 	case listed.ID == in.ID, listed.Started.Before(in.Started):
 		return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // key is the metadata key that has the instance as JSON.
@@ -37,7 +38,7 @@ func addressOf(in *tandem.Instance) (address, error) {
 // instance as JSON, which is part of the metadata. Nacos's own metadata keys set after which
 // time without a beat the instance is unhealthy, which hides it, and when it is removed.
 func describe(q url.Values, in *tandem.Instance, ttl time.Duration) (string, error) {
-	data, err := registry.Encode(*in)
+	data, err := adapter.Encode(*in)
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +90,7 @@ func (h *host) instance() (tandem.Instance, error) {
 	if !ok {
 		return tandem.Instance{}, fmt.Errorf("it has no metadata %q: another framework's, or put in by hand", key)
 	}
-	in, err := registry.Decode([]byte(text))
+	in, err := adapter.Decode([]byte(text))
 	if err != nil {
 		return in, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 func TestAddressOf(t *testing.T) {
@@ -107,7 +108,7 @@ func FuzzDescribe(f *testing.F) {
 		if err != nil {
 			return
 		}
-		want, err := registry.Decode([]byte(written))
+		want, err := adapter.Decode([]byte(written))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,6 +60,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // name is the registry's name in errors and the log.
@@ -148,7 +149,7 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 		return nil, errors.New(name + ": it is closed")
 	}
 	e := &entry{servers: r.servers, place: r.place}
-	return registry.Maintain(ctx, e, in, registry.Upkeep{Name: name, Every: r.place.ttl / 3, Log: r.log})
+	return adapter.Maintain(ctx, e, in, adapter.Upkeep{Name: name, Every: r.place.ttl / 3, Log: r.log})
 }
 
 // Close releases the connections. Close the registrations first: they would open new
@@ -167,7 +168,7 @@ func Resolver(opts ...Option) registry.Resolver { return newResolver(opts) }
 // resolver is a Resolver and a Checker.
 type resolver struct {
 	options
-	shared registry.Shared[*servers]
+	shared adapter.Shared[*servers]
 }
 
 func newResolver(opts []Option) *resolver {
@@ -195,5 +196,5 @@ func (r *resolver) Watch(ctx context.Context, target registry.Target, update fun
 	}
 	defer release()
 	w := watch{servers: s, place: at}
-	return registry.Follower{Name: name, Session: w.session, Log: r.log}.Follow(ctx, update)
+	return adapter.Follower{Name: name, Session: w.session, Log: r.log}.Follow(ctx, update)
 }

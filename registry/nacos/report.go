@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Nacos's configurations do not expire, but its ephemeral instances do. So the reports on a
@@ -64,7 +65,7 @@ func (ds documents) PutReport(ctx context.Context, key, reporter string, report 
 		return err
 	}
 	defer release()
-	if err := registry.CheckReport(reporter, report, life); err != nil {
+	if err := adapter.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*shownWithin)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tandem-rpc/tandem/registry/adapter"
+
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -46,7 +48,7 @@ func (ds documents) ReadDocument(ctx context.Context, key string) ([]byte, error
 	content, err := d.read(ctx)
 	text := textOf(content)
 	if err == nil {
-		err = registry.CheckDocument(text)
+		err = adapter.CheckDocument(text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading %s: %w", name, key, err)
@@ -69,7 +71,7 @@ func (ds documents) SwapDocument(ctx context.Context, key string, old, text []by
 		return err
 	}
 	defer release()
-	if err = registry.CheckDocument(text); err == nil {
+	if err = adapter.CheckDocument(text); err == nil {
 		err = d.swap(ctx, old, text)
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // watch polls the list of a service.
@@ -17,9 +17,9 @@ type watch struct {
 	place   place
 }
 
-// session is the Session of a [registry.Follower]. A list with the same bytes as the last one
+// session is the Session of an [adapter.Follower]. A list with the same bytes as the last one
 // is not decoded.
-func (w watch) session(ctx context.Context, m *registry.Mirror) error {
+func (w watch) session(ctx context.Context, m *adapter.Mirror) error {
 	var last json.RawMessage
 	for {
 		hosts, err := w.ask(ctx)

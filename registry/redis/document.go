@@ -13,6 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 var (
@@ -97,7 +98,7 @@ func (d documents) WatchDocument(ctx context.Context, key string, update func(te
 		return err
 	}
 	defer release()
-	return registry.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
+	return adapter.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
 		return conn.followDocument(ctx, documentKey(key), deliver)
 	}}.Follow(ctx, update)
 }
@@ -170,7 +171,7 @@ func (d documents) ReadDocument(ctx context.Context, key string) (text []byte, e
 // that compares the value first. A master that fails before its replica has the change
 // loses it, as any write to Redis. See [registry.DocumentWriter].
 func (d documents) SwapDocument(ctx context.Context, key string, old, text []byte) error {
-	if err := registry.CheckDocument(text); err != nil {
+	if err := adapter.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return d.withConnection(ctx, key, func(ctx context.Context, c *connection) error {
@@ -212,7 +213,7 @@ func (d documents) withConnection(ctx context.Context, key string, f func(contex
 // PutReport puts a report into a hash, and the time of its end into a sorted set, as for
 // instances. See [registry.Documents].
 func (d documents) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
-	if err := registry.CheckReport(reporter, report, life); err != nil {
+	if err := adapter.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return d.withConnection(ctx, key, func(ctx context.Context, c *connection) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 //go:embed lua/put.lua
@@ -23,7 +24,7 @@ var renewText string
 //go:embed lua/delete.lua
 var deleteText string
 
-// entry lists one instance: a [registry.Entry].
+// entry lists one instance: an [adapter.Entry].
 type entry struct {
 	conn  *connection
 	list  string
@@ -44,7 +45,7 @@ const attempts = 5
 // Put decides in Go whether the listed entry may be replaced; the script replaces only that
 // entry.
 func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
-	data, err := registry.Encode(in)
+	data, err := adapter.Encode(in)
 	if err != nil {
 		return err
 	}
@@ -96,5 +97,5 @@ func (e *entry) Delete(ctx context.Context) error {
 // false for an entry that can't be read.
 func supersedes(text string, in *tandem.Instance) bool {
 	listed, err := decode(text)
-	return err == nil && registry.Supersedes(&listed, in)
+	return err == nil && adapter.Supersedes(&listed, in)
 }

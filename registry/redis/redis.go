@@ -76,6 +76,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 const name = "redis registry"
@@ -89,7 +90,7 @@ type Registry struct {
 	own     *place // nil for a Resolver
 	conn    *connection
 	release func() // releases conn
-	shared  registry.Shared[*connection]
+	shared  adapter.Shared[*connection]
 }
 
 var (
@@ -146,7 +147,7 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 		return nil, errors.New(name + ": there is no list to register in; use New with a target")
 	}
 	ttl := r.options.ttlOf(*r.own)
-	return registry.Maintain(ctx, newEntry(r.conn, r.own.list, ttl), in, registry.Upkeep{
+	return adapter.Maintain(ctx, newEntry(r.conn, r.own.list, ttl), in, adapter.Upkeep{
 		Name:    name,
 		Every:   ttl / 3,
 		Timeout: min(patience, ttl/2),
@@ -167,7 +168,7 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	}
 	defer release()
 	w := &watch{conn: conn, list: at.list, ttl: r.options.ttlOf(at)}
-	follower := registry.Follower{
+	follower := adapter.Follower{
 		Name: name, Session: w.session, Log: r.options.log,
 		Relist: time.Hour, // a session rereads the whole list anyway
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -193,7 +194,7 @@ func TestLineThatFailsAtOnce(t *testing.T) {
 }
 
 func TestDecode(t *testing.T) {
-	good, err := registry.Encode(instance("a"))
+	good, err := adapter.Encode(instance("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +230,7 @@ func FuzzDecode(f *testing.F) {
 // TestOutageKeepsKnownInstances: an instance that was listed before an outage stays for one time
 // to live after it, also if it is not listed again.
 func TestOutageKeepsKnownInstances(t *testing.T) {
-	data, err := registry.Encode(instance("a"))
+	data, err := adapter.Encode(instance("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func TestOutageKeepsKnownInstances(t *testing.T) {
 	step := func(after time.Duration, fields []any, known int, due time.Duration) {
 		t.Helper()
 		now = now.Add(after)
-		if got := w.mirror(fields, new(registry.Mirror), now); got != due+lateBy || len(w.known) != known {
+		if got := w.mirror(fields, new(adapter.Mirror), now); got != due+lateBy || len(w.known) != known {
 			t.Errorf("%d known, again after %v; want %d, %v", len(w.known), got, known, due)
 		}
 	}

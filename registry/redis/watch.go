@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 //go:embed lua/list.lua
@@ -18,7 +19,7 @@ var listText string
 // Limits of what is read of one list.
 const (
 	maxListed = 2 * registry.MaxInstances // entries
-	maxText   = registry.MaxEntry + 64    // bytes of an entry, with its owner
+	maxText   = adapter.MaxEntry + 64     // bytes of an entry, with its owner
 	maxBytes  = 64 << 20                  // bytes of all entries
 )
 
@@ -42,7 +43,7 @@ type watch struct {
 }
 
 // session follows the list until something fails.
-func (w *watch) session(ctx context.Context, m *registry.Mirror) error {
+func (w *watch) session(ctx context.Context, m *adapter.Mirror) error {
 	err := w.follow(ctx, m)
 	w.trouble = w.trouble || ctx.Err() == nil
 	return err
@@ -50,7 +51,7 @@ func (w *watch) session(ctx context.Context, m *registry.Mirror) error {
 
 // follow subscribes, and then reads the list, so that it misses no change between the two.
 // It reads the list again whenever it may have changed.
-func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
+func (w *watch) follow(ctx context.Context, m *adapter.Mirror) error {
 	// A list that can't be read, for lack of rights, must not make the shared line fail.
 	if _, err := w.read(ctx); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (w *watch) read(ctx context.Context) ([]any, error) {
 
 // mirror replaces the list in m by what was read, and returns after which time to read it
 // again if there is no announcement.
-func (w *watch) mirror(fields []any, m *registry.Mirror, now time.Time) time.Duration {
+func (w *watch) mirror(fields []any, m *adapter.Mirror, now time.Time) time.Duration {
 	due := w.ttl
 	list := make(map[string]tandem.Instance, len(fields)/3)
 	for ; len(fields) >= 3; fields = fields[3:] {
@@ -138,5 +139,5 @@ func decode(text string) (tandem.Instance, error) {
 	if i < 0 {
 		return tandem.Instance{}, errors.New("it has no JSON object")
 	}
-	return registry.Decode([]byte(text[i:]))
+	return adapter.Decode([]byte(text[i:]))
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tandem-rpc/tandem/registry/adapter"
+
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -20,7 +22,7 @@ func beside(s *session) {
 	if s.err != nil {
 		return
 	}
-	text, err := registry.Encode(instance("document"))
+	text, err := adapter.Encode(instance("document"))
 	if err != nil {
 		s.failf("%w", err)
 		return

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tandem-rpc/tandem/registry/adapter"
+
 	"go.uber.org/goleak"
 
 	"github.com/tandem-rpc/tandem"
@@ -201,7 +203,7 @@ func (l *lossy) DocumentsOf(target registry.Target) (registry.Documents, string,
 type listing struct{ *registry.Memory }
 
 func (l listing) SwapDocument(ctx context.Context, key string, old, text []byte) error {
-	if in, err := registry.Decode(text); err == nil {
+	if in, err := adapter.Decode(text); err == nil {
 		if _, err := l.Register(ctx, in); err != nil {
 			return err
 		}

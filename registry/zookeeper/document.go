@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 var (
@@ -53,7 +54,7 @@ func (d documents) WatchDocument(ctx context.Context, key string, update func(te
 		return err
 	}
 	defer release()
-	return registry.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
+	return adapter.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
 		return l.document(ctx, key, deliver)
 	}}.Follow(ctx, update)
 }
@@ -150,7 +151,7 @@ func (l *link) current(ctx context.Context, at string) (node, error) {
 	case errors.Is(err, zk.ErrNoNode):
 		return node{}, nil
 	case err == nil:
-		err = registry.CheckDocument(n.data)
+		err = adapter.CheckDocument(n.data)
 	}
 	if err != nil {
 		return node{}, err
@@ -168,7 +169,7 @@ func (l *link) current(ctx context.Context, at string) (node, error) {
 // the read and the write, within milliseconds, is not noticed; tandem deletes no document's
 // node. See [registry.DocumentWriter].
 func (d documents) SwapDocument(ctx context.Context, key string, old, text []byte) error {
-	if err := registry.CheckDocument(text); err != nil {
+	if err := adapter.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	l, p, release, err := d.connect(key)
@@ -214,7 +215,7 @@ func reportDir(key string) string { return key + "/applied" }
 // node is deleted when the registry is closed or its session ends, whatever life is. See
 // [registry.Documents].
 func (d documents) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
-	if err := registry.CheckReport(reporter, report, life); err != nil {
+	if err := adapter.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	p, err := d.place(key)

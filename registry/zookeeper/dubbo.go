@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // Names of Dubbo's protocol Triple: in a provider's URL, and in an endpoint. On the wire
@@ -112,8 +112,8 @@ func (d dubboLayout) parse(name string, _ []byte) (tandem.Instance, error) {
 }
 
 func parseProvider(name string) (*url.URL, error) {
-	if len(name) > registry.MaxEntry {
-		return nil, fmt.Errorf("name of %d bytes, limit %d", len(name), registry.MaxEntry)
+	if len(name) > adapter.MaxEntry {
+		return nil, fmt.Errorf("name of %d bytes, limit %d", len(name), adapter.MaxEntry)
 	}
 	text, err := url.QueryUnescape(name)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // attempts is how often an operation of several steps is tried while its error is
@@ -20,7 +21,7 @@ const attempts = 5
 // anyVersion matches every version of a node.
 const anyVersion = -1
 
-// entry is a registry.Entry: one ephemeral node.
+// entry is an adapter.Entry: one ephemeral node.
 type entry struct {
 	link  *link
 	place place
@@ -32,7 +33,7 @@ type entry struct {
 	paths []string        // paths of all nodes that may be this entry's: path, and its earlier values
 }
 
-var _ registry.Entry = (*entry)(nil)
+var _ adapter.Entry = (*entry)(nil)
 
 func newEntry(l *link, p place) *entry {
 	e := &entry{link: l, place: p, lost: make(chan struct{}, 1)}
@@ -115,7 +116,7 @@ func (e *entry) takeOver(ctx context.Context, in *tandem.Instance, own, path str
 		if err != nil || listed.ID != wanted.ID || at == path || slices.Contains(e.paths, at) {
 			continue
 		}
-		if registry.Supersedes(&listed, in) {
+		if adapter.Supersedes(&listed, in) {
 			return registry.ErrSuperseded
 		}
 		if err := e.link.delete(ctx, at, anyVersion); err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -136,7 +137,7 @@ func (e *entry) owns(path string, n node) bool {
 // false for a node that can't be parsed.
 func (e *entry) superseded(path string, data []byte, in *tandem.Instance) bool {
 	listed, err := e.place.layout.parse(path[len(e.place.dir)+1:], data)
-	return err == nil && registry.Supersedes(&listed, in)
+	return err == nil && adapter.Supersedes(&listed, in)
 }
 
 // move deletes the nodes that the instance had before its node's name changed.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // layout is how instances are written into nodes.
@@ -29,12 +29,12 @@ func (tandemLayout) below() string { return "" }
 func (tandemLayout) named() bool { return false }
 
 func (tandemLayout) node(in tandem.Instance) (string, []byte, error) {
-	data, err := registry.Encode(in)
+	data, err := adapter.Encode(in)
 	return escape(in.ID), data, err
 }
 
 func (tandemLayout) parse(name string, data []byte) (tandem.Instance, error) {
-	in, err := registry.Decode(data)
+	in, err := adapter.Decode(data)
 	if err != nil {
 		return in, err
 	}

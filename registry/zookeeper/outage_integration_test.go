@@ -11,6 +11,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // TestServerKilled kills the server for longer than the sessions' timeout while a
@@ -235,6 +236,6 @@ func (r *Registry) connectedGet(ctx context.Context, t testing.TB, id string) ([
 	if err != nil {
 		return nil, err
 	}
-	in, err := registry.Decode(n.data)
+	in, err := adapter.Decode(n.data)
 	return []tandem.Instance{in}, err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // rpcx is the protocol of the endpoints in rpcx's layout.
@@ -66,8 +66,8 @@ func (rpcxLayout) parse(name string, data []byte) (tandem.Instance, error) {
 	if !ok {
 		return tandem.Instance{}, fmt.Errorf("name %.100q: want network@address", name)
 	}
-	if len(data) > registry.MaxEntry {
-		return tandem.Instance{}, fmt.Errorf("entry of %d bytes, limit %d", len(data), registry.MaxEntry)
+	if len(data) > adapter.MaxEntry {
+		return tandem.Instance{}, fmt.Errorf("entry of %d bytes, limit %d", len(data), adapter.MaxEntry)
 	}
 	v, err := url.ParseQuery(string(data))
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // put creates persistent nodes, many in one transaction.
@@ -56,7 +57,7 @@ func putDir(t testing.TB, conn *zk.Conn, dir string) {
 
 func encoded(t testing.TB, in tandem.Instance) string {
 	t.Helper()
-	data, err := registry.Encode(in)
+	data, err := adapter.Encode(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func readsAgain(t *testing.T, r *Registry, n int) {
 		t.Fatal(err)
 	}
 	defer release()
-	w, m := newLister(l, p), new(registry.Mirror)
+	w, m := newLister(l, p), new(adapter.Mirror)
 	for round := range 2 {
 		before, began := maps.Clone(w.known), time.Now()
 		if err := w.readAll(t.Context(), m); err != nil || len(w.known) != n {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 const (
@@ -46,9 +47,9 @@ func newLister(l *link, p place) *lister {
 	return &lister{link: l, place: p, known: make(map[string]*item)}
 }
 
-// session is a session of a registry.Follower. It ends when the connection is lost: what
+// session is a session of an adapter.Follower. It ends when the connection is lost: what
 // has changed meanwhile must be read.
-func (w *lister) session(ctx context.Context, m *registry.Mirror) error {
+func (w *lister) session(ctx context.Context, m *adapter.Mirror) error {
 	lost, err := w.link.soon(ctx)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (l *link) soon(ctx context.Context) (lost <-chan struct{}, err error) {
 
 // readAll reads the whole list. Of a known node whose watch is still set, it reads the data
 // only if the node has changed.
-func (w *lister) readAll(ctx context.Context, m *registry.Mirror) error {
+func (w *lister) readAll(ctx context.Context, m *adapter.Mirror) error {
 	names, err := w.names(ctx, m)
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func (w *lister) readAll(ctx context.Context, m *registry.Mirror) error {
 
 // readSome reads what has changed: the names of the nodes if list is set, and the nodes
 // that are new or in changed.
-func (w *lister) readSome(ctx context.Context, m *registry.Mirror, list bool, changed map[string]bool) error {
+func (w *lister) readSome(ctx context.Context, m *adapter.Mirror, list bool, changed map[string]bool) error {
 	var fresh []string
 	if list {
 		names, err := w.names(ctx, m)
@@ -136,7 +137,7 @@ func (w *lister) readSome(ctx context.Context, m *registry.Mirror, list bool, ch
 }
 
 // apply stores what was read of a node, nil if it is gone, and passes it to m.
-func (w *lister) apply(m *registry.Mirror, name string, it *item) {
+func (w *lister) apply(m *adapter.Mirror, name string, it *item) {
 	if it == nil {
 		w.drop(m, name)
 		return
@@ -155,7 +156,7 @@ func (w *lister) apply(m *registry.Mirror, name string, it *item) {
 
 // compare drops the nodes that are no longer among the names and returns those that
 // are new.
-func (w *lister) compare(m *registry.Mirror, names []string) (fresh []string) {
+func (w *lister) compare(m *adapter.Mirror, names []string) (fresh []string) {
 	there := make(map[string]bool, len(names))
 	for _, name := range names {
 		there[name] = true
@@ -171,13 +172,13 @@ func (w *lister) compare(m *registry.Mirror, names []string) (fresh []string) {
 	return fresh
 }
 
-func (w *lister) drop(m *registry.Mirror, name string) {
+func (w *lister) drop(m *adapter.Mirror, name string) {
 	delete(w.known, name)
 	m.Delete(name)
 }
 
 // names returns the names of the directory's nodes, up to the limit.
-func (w *lister) names(ctx context.Context, m *registry.Mirror) ([]string, error) {
+func (w *lister) names(ctx context.Context, m *adapter.Mirror) ([]string, error) {
 	names, err := w.link.children(ctx, w.place.dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", w.place.dir, err)

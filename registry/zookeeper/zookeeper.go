@@ -24,7 +24,7 @@
 //
 // The directory and those above it are persistent nodes, made when they are
 // missing. Each instance is an ephemeral node below, named by its ID with
-// percent-escapes, that holds it as JSON (see [registry.Encode]).
+// percent-escapes, that holds it as JSON (see [adapter.Encode]).
 //
 // With layout=dubbo, the target's path is /dubbo/<interface>, and an instance is an
 // ephemeral node without data below /dubbo/<interface>/providers, named by its
@@ -52,6 +52,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
 // name begins errors and lines in the log.
@@ -64,7 +65,7 @@ type Registry struct {
 
 	target  registry.Target // target of New; zero for a resolver
 	options options
-	links   registry.Shared[*link]
+	links   adapter.Shared[*link]
 
 	mu      sync.Mutex
 	closed  bool
@@ -180,7 +181,7 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 		return nil, err
 	}
 	e := newEntry(l, p)
-	inner, err := registry.Maintain(ctx, e, in, registry.Upkeep{
+	inner, err := adapter.Maintain(ctx, e, in, adapter.Upkeep{
 		Name: name, Every: p.ttl / 3, Lost: e.lost, Log: r.options.log,
 	})
 	if err != nil {
@@ -224,7 +225,7 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	}
 	defer release()
 	w := newLister(l, p)
-	return registry.Follower{Name: name, Session: w.session, Log: r.options.log}.Follow(ctx, update)
+	return adapter.Follower{Name: name, Session: w.session, Log: r.options.log}.Follow(ctx, update)
 }
 
 // Close deletes the instances of all open registrations, and the reports. The session

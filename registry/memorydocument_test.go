@@ -13,48 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// A session ends after its time, and the next one reads a change that it missed.
-func TestDocumentIsReadAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sessions := 0
-		f := registry.DocumentFollower{Name: "test registry", Session: func(ctx context.Context, deliver func([]byte)) error {
-			sessions++
-			deliver(fmt.Appendf(nil, "the same, %d", min(sessions, 3))) // and is not notified of changes
-			<-ctx.Done()
-			return ctx.Err()
-		}}
-		var got []string
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		err := f.Follow(ctx, func(text []byte, err error) { got = append(got, fmt.Sprint(string(text), err)) })
-		if want := "the same, 1<nil>|the same, 2<nil>|the same, 3<nil>"; strings.Join(got, "|") != want || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("delivered %q, %v", got, err)
-		}
-		if sessions < 7 || sessions > 14 {
-			t.Errorf("%d sessions in five minutes", sessions)
-		}
-	})
-}
-
-// A failure that repeats is delivered once, and the pauses between sessions grow.
-func TestDocumentFailureIsDeliveredOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sessions := 0
-		f := registry.DocumentFollower{Name: "test registry", Session: func(context.Context, func([]byte)) error {
-			sessions++
-			return errors.New("down")
-		}}
-		var got []error
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_ = f.Follow(ctx, func(_ []byte, err error) { got = append(got, err) })
-		if len(got) != 1 || got[0].Error() != "test registry: down" || sessions < 10 || sessions > 100 {
-			t.Errorf("%d sessions delivered %v", sessions, got)
-		}
-	})
-}
-
-func TestDocumentIsBounded(t *testing.T) {
+func TestMemoryDocumentIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := registry.NewMemory()
 		m.PutDocument("k", make([]byte, registry.MaxDocument+1))
@@ -68,7 +27,7 @@ func TestDocumentIsBounded(t *testing.T) {
 	})
 }
 
-func TestReportsAreBounded(t *testing.T) {
+func TestMemoryReportsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := registry.NewMemory()
 		put := func(name string, life time.Duration) error {
@@ -91,6 +50,39 @@ func TestReportsAreBounded(t *testing.T) {
 		time.Sleep(time.Hour)
 		if err := put("one more", time.Hour); err != nil {
 			t.Errorf("when others are gone: %v", err)
+		}
+	})
+}
+
+// Failures and documents are delivered once each, whatever else changes in the registry.
+func TestMemoryDeliversDocumentsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := registry.NewMemory()
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []string
+		ended := make(chan error, 1)
+		go func() {
+			ended <- m.WatchDocument(ctx, "k", func(text []byte, err error) { got = append(got, fmt.Sprint(string(text), err)) })
+		}()
+		for _, change := range []func(){
+			func() { m.PutDocument("other", []byte("o")) },
+			func() { m.PutDocument("k", []byte("one")) },
+			func() { m.PutDocument("k", []byte("one")) },
+			func() { m.Fail(errors.New("down")) },
+			func() { m.PutDocument("other", nil) },
+			func() { m.Fail(nil) },
+		} {
+			synctest.Wait()
+			change()
+		}
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("WatchDocument returned %v", err)
+		}
+		want := "there is no such document|one<nil>|memory registry: down|one<nil>"
+		if strings.Join(got, "|") != want {
+			t.Errorf("delivered %q, want %q", got, want)
 		}
 	})
 }

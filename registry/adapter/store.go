@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"crypto/sha256"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // maxStored is the largest size of a stored list, in bytes.
@@ -31,13 +32,13 @@ type stored struct {
 
 // path returns the file of a target. Its name is a hash, because a target may be too
 // long for a file name, or have characters that file names can't have.
-func (s savedLists) path(target Target) string {
+func (s savedLists) path(target registry.Target) string {
 	sum := sha256.Sum256([]byte(target.String()))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".tandem")
 }
 
 // save replaces the target's list atomically.
-func (s savedLists) save(target Target, list []tandem.Instance, now time.Time) (err error) {
+func (s savedLists) save(target registry.Target, list []tandem.Instance, now time.Time) (err error) {
 	data, err := json.Marshal(stored{target.String(), now, list})
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func (s savedLists) save(target Target, list []tandem.Instance, now time.Time) (
 }
 
 // load returns the target's list and when it was saved.
-func (s savedLists) load(target Target) ([]tandem.Instance, time.Time, error) {
+func (s savedLists) load(target registry.Target) ([]tandem.Instance, time.Time, error) {
 	f, err := os.Open(s.path(target))
 	if err != nil {
 		return nil, time.Time{}, err
@@ -86,7 +87,7 @@ func (s savedLists) load(target Target) ([]tandem.Instance, time.Time, error) {
 		return nil, time.Time{}, err
 	}
 	if content.Target != target.String() {
-		return nil, time.Time{}, fmt.Errorf("the file is for target %.100q", Redact(content.Target))
+		return nil, time.Time{}, fmt.Errorf("the file is for target %.100q", registry.Redact(content.Target))
 	}
 	return content.Instances, content.Saved, nil
 }

@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"context"
@@ -11,12 +11,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // scripted is a Resolver that delivers its snapshots and then waits for ctx.
-type scripted []Snapshot
+type scripted []registry.Snapshot
 
-func (s scripted) Watch(ctx context.Context, _ Target, update func(Snapshot)) error {
+func (s scripted) Watch(ctx context.Context, _ registry.Target, update func(registry.Snapshot)) error {
 	for _, snapshot := range s {
 		update(snapshot)
 	}
@@ -26,14 +28,14 @@ func (s scripted) Watch(ctx context.Context, _ Target, update func(Snapshot)) er
 
 // watchOnce has a Keeper with a directory watch r for two seconds and returns its
 // views and its log.
-func watchOnce(t *testing.T, dir string, r Resolver) (views []View, log string) {
+func watchOnce(t *testing.T, dir string, r registry.Resolver) (views []View, log string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
 		k := Keeper{Dir: dir, Log: slog.New(slog.NewTextHandler(&text, nil))}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		target := Target{Scheme: "test", Authority: "registry", Path: "/arith"}
+		target := registry.Target{Scheme: "test", Authority: "registry", Path: "/arith"}
 		if err := k.Watch(ctx, r, target, func(v View) { views = append(views, v) }); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Watch returned %v", err)
 		}
@@ -96,10 +98,10 @@ func TestKeeperIgnoresABrokenFile(t *testing.T) {
 			t.Errorf("%s: %+v\n%s", what, views, log)
 		}
 	}
-	if err := other.save(Target{Scheme: "other", Authority: "x"}, members("a"), time.Now()); err != nil {
+	if err := other.save(registry.Target{Scheme: "other", Authority: "x"}, members("a"), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(other.path(Target{Scheme: "other", Authority: "x"}), path); err != nil {
+	if err := os.Rename(other.path(registry.Target{Scheme: "other", Authority: "x"}), path); err != nil {
 		t.Fatal(err)
 	}
 	if _, log := watchOnce(t, dir, scripted{{Err: errors.New("down")}}); !strings.Contains(log, "is for target") {

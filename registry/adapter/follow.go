@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // Follower watches a registry for a resolver's Watch: it runs Session again whenever
@@ -46,7 +47,7 @@ const (
 // Follow calls Session again and again until ctx ends, and delivers the mirrored list
 // and the failures of Session to update, one call at a time. It returns ctx's error. A
 // resolver's Watch consists of a call of Follow.
-func (f Follower) Follow(ctx context.Context, update func(Snapshot)) error {
+func (f Follower) Follow(ctx context.Context, update func(registry.Snapshot)) error {
 	f.Settle, f.Relist = orElse(f.Settle, 200*time.Millisecond), orElse(f.Relist, 45*time.Second)
 	if f.Log == nil {
 		f.Log = slog.New(slog.DiscardHandler)
@@ -158,7 +159,7 @@ func (m *Mirror) Replace(entries map[string]tandem.Instance) {
 	m.changedLocked()
 }
 
-// Set adds an entry, or replaces it. A new entry beyond twice [MaxInstances] is
+// Set adds an entry, or replaces it. A new entry beyond twice [registry.MaxInstances] is
 // dropped. It does nothing before the first Replace.
 func (m *Mirror) Set(key string, in tandem.Instance) {
 	m.mu.Lock()
@@ -166,7 +167,7 @@ func (m *Mirror) Set(key string, in tandem.Instance) {
 	if m.entries == nil {
 		return
 	}
-	if _, known := m.entries[key]; !known && len(m.entries) >= 2*MaxInstances {
+	if _, known := m.entries[key]; !known && len(m.entries) >= 2*registry.MaxInstances {
 		m.refuseLocked(key, "the list is too long")
 		return
 	}

@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // DefaultGrace is the Grace of a [Keeper] whose Grace is 0.
@@ -34,11 +35,21 @@ type View struct {
 	Stale error
 }
 
-// Keeper stands between a [Resolver] and its user and keeps the last good
+// Poller is implemented by a [registry.Resolver] that asks for the list at intervals, because
+// it is not notified of changes.
+type Poller interface {
+	registry.Resolver
+	// Poll is Watch, but asks sooner when now receives, which means that the
+	// client can reach no instance of the list. If now receives again and again,
+	// the time between requests grows up to the usual interval.
+	Poll(ctx context.Context, target registry.Target, now <-chan struct{}, update func(registry.Snapshot)) error
+}
+
+// Keeper stands between a [registry.Resolver] and its user and keeps the last good
 // list:
 //
 //   - While the registry fails, the list stays, however long it takes.
-//   - Instances that are not valid, repeat an ID, or go beyond [MaxInstances]
+//   - Instances that are not valid, repeat an ID, or go beyond [registry.MaxInstances]
 //     are dropped, each with a line in the log.
 //   - When a few instances vanish, they are dropped. When more instances have
 //     vanished within Grace than are left (an empty list is the extreme), the
@@ -93,13 +104,13 @@ const coldStart = 500 * time.Millisecond
 // Watch watches the target and delivers every new view to update, one call at
 // a time. It returns when r's Watch does, with its error; that is when ctx
 // ends, or when the target can never work.
-func (k *Keeper) Watch(ctx context.Context, r Resolver, target Target, update func(View)) error {
+func (k *Keeper) Watch(ctx context.Context, r registry.Resolver, target registry.Target, update func(View)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the goroutine also if update panics
-	snapshots := make(chan Snapshot)
+	snapshots := make(chan registry.Snapshot)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- k.follow(ctx, r, target, func(s Snapshot) {
+		ended <- k.follow(ctx, r, target, func(s registry.Snapshot) {
 			select {
 			case snapshots <- s:
 			case <-ctx.Done():
@@ -137,7 +148,7 @@ func (k *Keeper) Watch(ctx context.Context, r Resolver, target Target, update fu
 
 // follow polls the target if the resolver is a Poller and Unreachable is set;
 // otherwise it watches the target.
-func (k *Keeper) follow(ctx context.Context, r Resolver, target Target, update func(Snapshot)) error {
+func (k *Keeper) follow(ctx context.Context, r registry.Resolver, target registry.Target, update func(registry.Snapshot)) error {
 	if p, ok := r.(Poller); ok && k.Unreachable != nil {
 		return p.Poll(ctx, target, k.Unreachable, update)
 	}
@@ -145,7 +156,7 @@ func (k *Keeper) follow(ctx context.Context, r Resolver, target Target, update f
 }
 
 // loadSaved loads the saved list, if there is one, and reports whether it has instances.
-func (k *Keeper) loadSaved(target Target) bool {
+func (k *Keeper) loadSaved(target registry.Target) bool {
 	if k.Dir == "" {
 		return false
 	}
@@ -163,7 +174,7 @@ func (k *Keeper) loadSaved(target Target) bool {
 
 // saveView saves the view's instances, suspects included, for a start while the
 // registry does not answer.
-func (k *Keeper) saveView(target Target, v View) {
+func (k *Keeper) saveView(target registry.Target, v View) {
 	if k.Dir == "" || v.Stale != nil || len(v.Instances) == 0 {
 		return
 	}
@@ -183,7 +194,7 @@ func (k *Keeper) due() <-chan time.Time {
 
 // Apply applies a snapshot, and returns the resulting view and whether the view
 // is to be delivered: not for a failure with the text of the last one.
-func (k *Keeper) Apply(s Snapshot, now time.Time) (View, bool) {
+func (k *Keeper) Apply(s registry.Snapshot, now time.Time) (View, bool) {
 	if s.Err != nil {
 		return k.fail(s.Err)
 	}
@@ -245,7 +256,7 @@ func (k *Keeper) fail(err error) (View, bool) {
 // accepted returns the valid instances of the list, at most MaxInstances, sorted by ID. It logs
 // the others.
 func (k *Keeper) accepted(list []tandem.Instance) []tandem.Instance {
-	good := make([]tandem.Instance, 0, min(len(list), MaxInstances))
+	good := make([]tandem.Instance, 0, min(len(list), registry.MaxInstances))
 	seen := make(map[string]bool, cap(good))
 	refused := make(map[string]bool)
 	for i := range list {
@@ -270,7 +281,7 @@ func rejection(in *tandem.Instance, seen map[string]bool) string {
 	if seen[in.ID] {
 		return "its id is listed twice"
 	}
-	if len(seen) >= MaxInstances {
+	if len(seen) >= registry.MaxInstances {
 		return "the list is too long"
 	}
 	return ""
@@ -299,7 +310,7 @@ func (k *Keeper) moveGone(list []tandem.Instance, now time.Time) {
 		delete(k.gone, list[i].ID)
 	}
 	for _, in := range k.listed {
-		if here[in.ID] || len(k.gone) >= MaxInstances {
+		if here[in.ID] || len(k.gone) >= registry.MaxInstances {
 			continue
 		}
 		if k.gone == nil {

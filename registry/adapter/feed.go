@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // Feed turns what a resolver reads from its registry into the snapshots that
@@ -14,14 +15,14 @@ import (
 // has changed. A resolver makes one for each Watch and may therefore read as
 // often as it likes. It is not safe for concurrent use.
 type Feed struct {
-	update   func(Snapshot)
+	update   func(registry.Snapshot)
 	last     []tandem.Instance // the list delivered last
 	revision uint64            // revision of last; 0 before the first list
 	failing  bool              // an Err was delivered after last
 }
 
 // NewFeed returns a Feed that delivers to update.
-func NewFeed(update func(Snapshot)) *Feed { return &Feed{update: update} }
+func NewFeed(update func(registry.Snapshot)) *Feed { return &Feed{update: update} }
 
 // List delivers the list if it differs from the last one, or if the last
 // delivery was a failure. The Feed keeps a copy of the slice.
@@ -36,13 +37,13 @@ func (f *Feed) List(instances []tandem.Instance) {
 		f.revision++
 	}
 	f.failing = false
-	f.update(Snapshot{Instances: f.last, Revision: f.revision})
+	f.update(registry.Snapshot{Instances: f.last, Revision: f.revision})
 }
 
 // Fail delivers err. A resolver calls it for every failed attempt.
 func (f *Feed) Fail(err error) {
 	f.failing = true
-	f.update(Snapshot{Revision: f.revision, Err: err})
+	f.update(registry.Snapshot{Revision: f.revision, Err: err})
 }
 
 func byID(a, b tandem.Instance) int { return cmp.Compare(a.ID, b.ID) }

@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // fakeEntry is an Entry that a test can break.
@@ -43,7 +44,7 @@ func (p *fakeEntry) Put(ctx context.Context, in tandem.Instance) error {
 		return err
 	}
 	if p.other {
-		return ErrSuperseded
+		return registry.ErrSuperseded
 	}
 	p.listed = &in
 	return nil
@@ -58,7 +59,7 @@ func (p *fakeEntry) Check(ctx context.Context) error {
 	}
 	switch {
 	case p.other:
-		return ErrSuperseded
+		return registry.ErrSuperseded
 	case p.listed == nil:
 		return errors.New("not there")
 	}
@@ -94,7 +95,7 @@ func (p *fakeEntry) weight() int {
 }
 
 // maintain registers an instance of weight 1, with a check every 5 s.
-func maintain(t *testing.T, p *fakeEntry, lost <-chan struct{}) (r Registration, in tandem.Instance) {
+func maintain(t *testing.T, p *fakeEntry, lost <-chan struct{}) (r registry.Registration, in tandem.Instance) {
 	t.Helper()
 	in = members("a")[0]
 	in.Weight = 1
@@ -105,7 +106,7 @@ func maintain(t *testing.T, p *fakeEntry, lost <-chan struct{}) (r Registration,
 	return r, in
 }
 
-func end(t *testing.T, r Registration) {
+func end(t *testing.T, r registry.Registration) {
 	t.Helper()
 	if err := r.Close(); err != nil {
 		t.Error(err)

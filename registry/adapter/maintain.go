@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"context"
@@ -9,11 +9,16 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // Entry is the place of one instance in a registry, as an adapter writes and
 // reads it. [Maintain] calls its methods, one at a time; each returns soon after
 // its context has ended.
+//
+// Put and Check fail with [registry.ErrSuperseded] when an instance that started later
+// is listed under the same ID. Check is called again after the usual time, in case the
+// other instance has gone.
 type Entry interface {
 	// Put lists the instance, replaces the version that this entry has listed
 	// before, and ties it to a lease, a session or a time to live, so that it
@@ -26,12 +31,6 @@ type Entry interface {
 	// process is listed under its ID, and releases everything that Put holds.
 	Delete(ctx context.Context) error
 }
-
-// ErrSuperseded is the error of Put and Check of an [Entry] when an instance that
-// started later is listed under the same ID: the server was restarted, and the old
-// process must not overwrite the entry of the new one. Check is called again after
-// the usual time, in case the other instance has gone.
-var ErrSuperseded = errors.New("an instance that started later is listed under the same id")
 
 // Supersedes reports whether listed, the instance that is listed under the ID of in,
 // must not be replaced by in: it is another incarnation, which started later.
@@ -68,7 +67,7 @@ const (
 // Maintain lists the instance through the entry and keeps it listed until the
 // Registration is closed. Adapters call it from Register; ctx bounds the first
 // attempt only.
-func Maintain(ctx context.Context, entry Entry, in tandem.Instance, keep Upkeep) (Registration, error) {
+func Maintain(ctx context.Context, entry Entry, in tandem.Instance, keep Upkeep) (registry.Registration, error) {
 	if keep.Timeout <= 0 {
 		keep.Timeout = 3 * time.Second
 	}
@@ -140,7 +139,7 @@ func (m *maintained) run() {
 
 // pause returns the time until the next check or attempt.
 func (m *maintained) pause() time.Duration {
-	if m.lastErr == nil || errors.Is(m.lastErr, ErrSuperseded) {
+	if m.lastErr == nil || errors.Is(m.lastErr, registry.ErrSuperseded) {
 		return m.keep.Every - rand.N(m.keep.Every/8+1)
 	}
 	return rand.N(m.ceiling()) + time.Millisecond
@@ -157,13 +156,13 @@ func (m *maintained) checkOrPut() {
 	ctx, cancel := context.WithTimeout(m.ctx, m.keep.Timeout)
 	defer cancel()
 	err := m.lastErr
-	if err == nil || errors.Is(err, ErrSuperseded) {
+	if err == nil || errors.Is(err, registry.ErrSuperseded) {
 		if err = m.entry.Check(ctx); err == nil {
 			m.report(nil)
 			return
 		}
 	}
-	if !errors.Is(err, ErrSuperseded) && ctx.Err() == nil {
+	if !errors.Is(err, registry.ErrSuperseded) && ctx.Err() == nil {
 		m.lost(err)
 		err = m.entry.Put(ctx, m.in.Clone())
 	}

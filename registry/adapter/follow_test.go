@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // entries returns instances of these IDs under keys of the same names.
@@ -28,16 +29,16 @@ func entries(ids ...string) map[string]tandem.Instance {
 // delivered is what a Follower delivers.
 type delivered struct {
 	mu   sync.Mutex
-	list []Snapshot
+	list []registry.Snapshot
 }
 
-func (d *delivered) add(s Snapshot) {
+func (d *delivered) add(s registry.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.list = append(d.list, s)
 }
 
-func (d *delivered) all() []Snapshot {
+func (d *delivered) all() []registry.Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.list)
@@ -135,7 +136,7 @@ func TestFollowRelists(t *testing.T) {
 		}})
 		time.Sleep(45 * time.Second)
 		synctest.Wait()
-		if want := []Snapshot{{Instances: members("a"), Revision: 1}, {Instances: members("a", "b"), Revision: 2}}; !reflect.DeepEqual(news.all(), want) {
+		if want := []registry.Snapshot{{Instances: members("a"), Revision: 1}, {Instances: members("a", "b"), Revision: 2}}; !reflect.DeepEqual(news.all(), want) {
 			t.Errorf("delivered %+v\nwant %+v", news.all(), want)
 		}
 	})
@@ -145,7 +146,7 @@ func TestFollowEndsForABadTarget(t *testing.T) {
 	f := Follower{Name: "test registry", Session: func(context.Context, *Mirror) error {
 		return tandem.Errorf(tandem.InvalidArgument, "no such place")
 	}}
-	err := f.Follow(t.Context(), func(s Snapshot) { t.Errorf("delivered %+v", s) })
+	err := f.Follow(t.Context(), func(s registry.Snapshot) { t.Errorf("delivered %+v", s) })
 	if tandem.CodeOf(err) != tandem.InvalidArgument {
 		t.Errorf("Follow returned %v", err)
 	}
@@ -179,12 +180,12 @@ func TestMirrorDropsBadEntries(t *testing.T) {
 		t.Errorf("three bad entries, three times each, made %d lines in the log:\n%s", n, text.String())
 	}
 	full := make(map[string]tandem.Instance)
-	for i := range 2 * MaxInstances {
+	for i := range 2 * registry.MaxInstances {
 		full[fmt.Sprint(i)] = tandem.Instance{}
 	}
 	m.Replace(full)
 	m.Set("one more", tandem.Instance{})
-	if n := len(m.list()); n != 2*MaxInstances {
+	if n := len(m.list()); n != 2*registry.MaxInstances {
 		t.Errorf("the mirror holds %d entries", n)
 	}
 }

@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // keeperTest drives a Keeper's pure core with a fake clock.
@@ -35,7 +36,7 @@ func newKeeperTest(t *testing.T) *keeperTest {
 
 // list applies a good snapshot.
 func (b *keeperTest) list(instances ...tandem.Instance) View {
-	v, changed := b.k.Apply(Snapshot{Instances: instances}, b.now)
+	v, changed := b.k.Apply(registry.Snapshot{Instances: instances}, b.now)
 	if !changed {
 		b.t.Errorf("a list of %d was not delivered", len(instances))
 	}
@@ -78,17 +79,17 @@ func TestKeeperFollowsTheList(t *testing.T) {
 func TestKeeperThroughAnOutage(t *testing.T) {
 	b := newKeeperTest(t)
 	down := errors.New("connection refused")
-	v, changed := b.k.Apply(Snapshot{Err: down}, b.now)
+	v, changed := b.k.Apply(registry.Snapshot{Err: down}, b.now)
 	if !changed || len(v.Instances) != 0 || !errors.Is(v.Stale, down) {
 		t.Errorf("before the first list: %+v, %v", v, changed)
 	}
 	b.want(b.list(members("a", "b")...), "a b")
-	v, changed = b.k.Apply(Snapshot{Err: down}, b.now)
+	v, changed = b.k.Apply(registry.Snapshot{Err: down}, b.now)
 	b.want(v, "a b")
 	if !changed || !errors.Is(v.Stale, down) {
 		t.Errorf("the failure is not delivered: %+v, %v", v, changed)
 	}
-	if _, changed = b.k.Apply(Snapshot{Err: errors.New(down.Error())}, b.now); changed {
+	if _, changed = b.k.Apply(registry.Snapshot{Err: errors.New(down.Error())}, b.now); changed {
 		t.Error("the same failure is delivered again")
 	}
 	if v, _ = b.pass(24 * time.Hour); v.Stale == nil {
@@ -236,10 +237,10 @@ func TestKeeperDropsInvalidInstances(t *testing.T) {
 func TestKeeperIsBounded(t *testing.T) {
 	b := newKeeperTest(t)
 	for i := range 5 {
-		b.list(numbered(i*10_000, i*10_000+MaxInstances+1000)...)
+		b.list(numbered(i*10_000, i*10_000+registry.MaxInstances+1000)...)
 	}
 	v := b.list()
-	if n := len(v.Instances); n != MaxInstances {
+	if n := len(v.Instances); n != registry.MaxInstances {
 		t.Errorf("a view of %d", n)
 	}
 	if n := strings.Count(b.log.String(), "dropped"); n > 5*maxRefused {
@@ -264,9 +265,9 @@ func TestKeeperViewsAreIndependent(t *testing.T) {
 }
 
 // script is a Resolver that delivers the snapshots sent to it.
-type script chan Snapshot
+type script chan registry.Snapshot
 
-func (s script) Watch(ctx context.Context, _ Target, update func(Snapshot)) error {
+func (s script) Watch(ctx context.Context, _ registry.Target, update func(registry.Snapshot)) error {
 	for {
 		select {
 		case snap, ok := <-s:
@@ -287,12 +288,12 @@ func TestKeeperWatch(t *testing.T) {
 		b := newKeeperTest(t)
 		b.alive["b"] = true
 		feed, views, ended := make(script), make(chan View, 10), make(chan error, 1)
-		go func() { ended <- b.k.Watch(ctx, feed, Target{}, func(v View) { views <- v }) }()
+		go func() { ended <- b.k.Watch(ctx, feed, registry.Target{}, func(v View) { views <- v }) }()
 
-		feed <- Snapshot{Instances: members("a", "b")}
+		feed <- registry.Snapshot{Instances: members("a", "b")}
 		b.want(<-views, "a b")
 		start := time.Now()
-		feed <- Snapshot{}
+		feed <- registry.Snapshot{}
 		b.want(<-views, "a? b?")
 		b.want(<-views, "b?")
 		if d := time.Since(start); d != DefaultGrace {
@@ -308,7 +309,7 @@ func TestKeeperWatch(t *testing.T) {
 func TestKeeperWatchEndsWithTheResolver(t *testing.T) {
 	feed := make(script)
 	close(feed)
-	err := new(Keeper).Watch(t.Context(), feed, Target{}, func(View) {})
+	err := new(Keeper).Watch(t.Context(), feed, registry.Target{}, func(View) {})
 	if err == nil || err.Error() != "no such target" {
 		t.Errorf("Watch returned %v", err)
 	}
@@ -327,7 +328,7 @@ func FuzzKeeper(f *testing.F) {
 			case step >= 0xfe:
 				b.pass(DefaultGrace / 2)
 			case step >= 0xf0:
-				b.k.Apply(Snapshot{Err: errors.New("down")}, b.now)
+				b.k.Apply(registry.Snapshot{Err: errors.New("down")}, b.now)
 			default:
 				b.list(chosen(step)...)
 			}

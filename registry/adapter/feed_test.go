@@ -1,4 +1,4 @@
-package registry
+package adapter
 
 import (
 	"errors"
@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 func TestFeed(t *testing.T) {
-	var got []Snapshot
-	f := NewFeed(func(s Snapshot) { got = append(got, s) })
+	var got []registry.Snapshot
+	f := NewFeed(func(s registry.Snapshot) { got = append(got, s) })
 	down := errors.New("down")
 
 	f.List(nil)
@@ -23,7 +24,7 @@ func TestFeed(t *testing.T) {
 	f.List(members("a", "b")) // the same, but the failure is over
 	f.List(nil)
 
-	want := []Snapshot{
+	want := []registry.Snapshot{
 		{Revision: 1},
 		{Revision: 2, Instances: members("a", "b")},
 		{Revision: 2, Err: down},
