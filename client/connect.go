@@ -14,12 +14,17 @@ import (
 // poolConfig returns what the pool needs to know of the client.
 func (c *Client) poolConfig() pool.Config {
 	o := &c.opts
-	return pool.Config{
+	cfg := pool.Config{
 		Target: c.target, Life: c.life, Log: c.log(), Rules: &c.rules, Budget: c.budget,
 		Serves: c.serves, Connect: c.connect,
 		Connections: o.connections, ConnectTimeout: o.connectTimeout, Wait: o.wait, Backoff: o.backoff,
-		HealthCheck: o.healthCheck, Silence: o.silence, Throttle: (*pool.Throttle)(o.throttle),
+		HealthCheck: o.healthCheck, Silence: o.silence,
 	}
+	if t := o.throttle; t != nil {
+		cfg.ThrottleSent, cfg.ThrottleAccepted = t.Sent, t.Accepted
+		cfg.ThrottleFades, cfg.ThrottleProbe, cfg.ThrottleEnds, cfg.ThrottlePause = t.Fades, t.Probe, t.Ends, t.Pause
+	}
+	return cfg
 }
 
 // modesConfig returns what the fail modes need to know of the client.

@@ -40,10 +40,10 @@ func (p *Pool) Attempt(ctx context.Context, call *tandem.Call) error {
 	a, err := p.begin(ctx, v, call)
 	switch {
 	case err != nil:
-	case a.member.throttles.refuses(call.Method, p.throttle):
-		err = throttled(call, p.throttle)
+	case a.member.throttles.refuses(call.Method, &p.cfg):
+		err = throttled(call, &p.cfg)
 	default:
-		err = a.invoke(ctx, call, p.throttle)
+		err = a.invoke(ctx, call, &p.cfg)
 	}
 	if a.stats != nil {
 		p.end(ctx, call, a, err)

@@ -97,7 +97,7 @@ func (p *Pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceStat
 	}
 	if m := v.member(n); m != nil {
 		s.Breaker = m.breaker.State(balance.Now()).String()
-		s.Throttle = m.throttles.share(call.Method, p.throttle)
+		s.Throttle = m.throttles.share(call.Method, &p.cfg)
 		if b := p.health.method(m, call); b != nil {
 			s.Method = b.State(balance.Now()).String()
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// Config is what a Pool needs to know. All fields but Throttle must be set.
+// Config is what a Pool needs to know. All fields but those of the throttle must be set.
 type Config struct {
 	Target string // without secrets; for errors
 	Life   *Life
@@ -37,19 +37,22 @@ type Config struct {
 	Backoff        resilience.Backoff
 	HealthCheck    time.Duration // interval of the pings on a silent connection; 0 for no health checks
 	Silence        time.Duration // time after which a connection that does not answer is given up
-	Throttle       *Throttle     // nil for none
+
+	// The constants of package client's Throttle; ThrottleSent is 0 for no throttle.
+	ThrottleSent                                              float64
+	ThrottleAccepted                                          int
+	ThrottleFades, ThrottleProbe, ThrottleEnds, ThrottlePause time.Duration
 }
 
 // Pool holds the instances of a target and the connections to them. It is safe for concurrent
 // use.
 type Pool struct {
 	// What every attempt needs comes first.
-	rules    *atomic.Pointer[rules.Rules]
-	view     atomic.Pointer[view] // nil until the first list
-	closed   atomic.Bool          // set under mu
-	usable   func(*balance.Node) bool
-	throttle *Throttle
-	health   health
+	rules  *atomic.Pointer[rules.Rules]
+	view   atomic.Pointer[view] // nil until the first list
+	closed atomic.Bool          // set under mu
+	usable func(*balance.Node) bool
+	health health
 
 	cfg         Config
 	ready       readiness
@@ -64,7 +67,7 @@ type Pool struct {
 
 // Init makes p ready for use, without instances. It must be called once, before anything else.
 func (p *Pool) Init(cfg Config) {
-	p.cfg, p.rules, p.throttle = cfg, cfg.Rules, cfg.Throttle
+	p.cfg, p.rules = cfg, cfg.Rules
 	p.table = balance.NewTable(cfg.Rules.Load().Balancer)
 	p.first = make(chan struct{})
 	p.usable = p.isUsable

@@ -38,22 +38,11 @@ type throttle struct {
 	refused  time.Duration // when the instance last refused a call
 }
 
-// Throttle are the constants by which a client holds back calls of a method to an instance that
-// refuses most of them; see package client's WithThrottle. All fields are set.
-type Throttle struct {
-	Sent     float64       // calls sent for each call that the instance accepts; 2 by default, 1 at least
-	Accepted int           // calls that are assumed to be accepted before the first refusal; 10 by default
-	Fades    time.Duration // time after which a call counts for 1/e; 1 s by default
-	Probe    time.Duration // time without a call after which one is sent in any case; 1 s by default
-	Ends     time.Duration // time after the last refusal when throttling ends; 30 s by default
-	Pause    time.Duration // RetryAfter of a call that is not sent; 100 ms by default
-}
-
 const maxThrottles = 256 // throttles of an instance; further methods have none
 
 // refuses reports whether a call is not to be sent, and counts it.
-func (t *throttles) refuses(method string, by *Throttle) bool {
-	if by == nil || !t.some.Load() {
+func (t *throttles) refuses(method string, cfg *Config) bool {
+	if !t.some.Load() {
 		return false
 	}
 	now := balance.Now()
@@ -63,9 +52,9 @@ func (t *throttles) refuses(method string, by *Throttle) bool {
 	if one == nil {
 		return false
 	}
-	one.fade(now, by)
+	one.fade(now, cfg)
 	one.requests++
-	if rand.Float64() < one.share(by) && now-one.passed < by.Probe {
+	if rand.Float64() < one.share(cfg) && now-one.passed < cfg.ThrottleProbe {
 		return true
 	}
 	one.passed = now
@@ -73,13 +62,13 @@ func (t *throttles) refuses(method string, by *Throttle) bool {
 }
 
 // share is the probability with which a call is not sent.
-func (t *throttle) share(by *Throttle) float64 {
-	return max(0, (t.requests-by.Sent*t.accepts)/(t.requests+1))
+func (t *throttle) share(cfg *Config) float64 {
+	return max(0, (t.requests-cfg.ThrottleSent*t.accepts)/(t.requests+1))
 }
 
 // share is the probability with which a call of the method is not sent now.
-func (t *throttles) share(method string, by *Throttle) float64 {
-	if by == nil || !t.some.Load() {
+func (t *throttles) share(method string, cfg *Config) float64 {
+	if !t.some.Load() {
 		return 0
 	}
 	t.mu.Lock()
@@ -88,18 +77,15 @@ func (t *throttles) share(method string, by *Throttle) float64 {
 	if one == nil {
 		return 0
 	}
-	one.fade(balance.Now(), by)
-	return one.share(by)
+	one.fade(balance.Now(), cfg)
+	return one.share(cfg)
 }
 
 // answered counts how a call that was sent has ended. calm means that no call waits at the
 // server.
-func (t *throttles) answered(method string, err error, calm bool, by *Throttle) {
-	if by == nil {
-		return
-	}
+func (t *throttles) answered(method string, err error, calm bool, cfg *Config) {
 	refused := err != nil && isRefusal(err)
-	if !refused && !t.some.Load() {
+	if !refused && !t.some.Load() || cfg.ThrottleSent == 0 {
 		return
 	}
 	now := balance.Now()
@@ -108,26 +94,26 @@ func (t *throttles) answered(method string, err error, calm bool, by *Throttle) 
 	one := t.byMethod[method]
 	switch {
 	case one == nil && refused:
-		t.addLocked(method, now, by)
+		t.addLocked(method, now, cfg)
 	case one == nil:
 	case refused:
 		one.refused = now
-	case calm, now-one.refused > by.Ends:
+	case calm, now-one.refused > cfg.ThrottleEnds:
 		t.removeLocked(method)
 	default:
-		one.fade(now, by)
+		one.fade(now, cfg)
 		one.accepts++
 	}
 }
 
-func (t *throttles) addLocked(method string, now time.Duration, by *Throttle) {
+func (t *throttles) addLocked(method string, now time.Duration, cfg *Config) {
 	if t.byMethod == nil {
 		t.byMethod = map[string]*throttle{}
 	}
 	if len(t.byMethod) == maxThrottles {
 		return
 	}
-	t.byMethod[method] = &throttle{requests: float64(by.Accepted + 1), accepts: float64(by.Accepted), at: now, passed: now, refused: now}
+	t.byMethod[method] = &throttle{requests: float64(cfg.ThrottleAccepted + 1), accepts: float64(cfg.ThrottleAccepted), at: now, passed: now, refused: now}
 	t.some.Store(true)
 }
 
@@ -136,15 +122,15 @@ func (t *throttles) removeLocked(method string) {
 	t.some.Store(len(t.byMethod) > 0)
 }
 
-func (t *throttle) fade(now time.Duration, by *Throttle) {
-	left := math.Exp(-float64(now-t.at) / float64(by.Fades))
+func (t *throttle) fade(now time.Duration, cfg *Config) {
+	left := math.Exp(-float64(now-t.at) / float64(cfg.ThrottleFades))
 	t.requests *= left
 	t.accepts *= left
 	t.at = now
 }
 
 // invoke makes the call, and records in the throttles how it ended.
-func (a *attempt) invoke(ctx context.Context, made *tandem.Call, by *Throttle) (err error) {
+func (a *attempt) invoke(ctx context.Context, made *tandem.Call, cfg *Config) (err error) {
 	throttles, calm := &a.member.throttles, false
 	report := a.report
 	if throttles.some.Load() {
@@ -160,7 +146,7 @@ func (a *attempt) invoke(ctx context.Context, made *tandem.Call, by *Throttle) (
 	} else {
 		err = call.Invoke(ctx, a.conn.Own, made, report)
 	}
-	throttles.answered(made.Method, err, calm, by)
+	throttles.answered(made.Method, err, calm, cfg)
 	return err
 }
 
@@ -171,8 +157,8 @@ func isRefusal(err error) bool {
 }
 
 // throttled is the error of a call that is not sent.
-func throttled(call *tandem.Call, by *Throttle) error {
+func throttled(call *tandem.Call, cfg *Config) error {
 	e := tandem.Errorf(tandem.ResourceExhausted, "%s is overloaded and refuses most calls of %s: this one was not sent", call.Peer.Addr, call.Method)
-	e.NotExecuted, e.RetryAfter = true, by.Pause
+	e.NotExecuted, e.RetryAfter = true, cfg.ThrottlePause
 	return e
 }
