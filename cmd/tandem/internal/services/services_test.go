@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,36 +14,38 @@ import (
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/tandemtest"
 )
 
-// start serves the services that register adds, lists the server in a registry, and returns a
-// client.
+// start serves what register adds, and returns a client.
 func start(t *testing.T, register func(*server.Server) error, opts ...server.Option) *client.Client {
 	t.Helper()
-	memory := registry.NewMemory()
-	ready := make(chan tandem.Instance, 1)
-	registrar := services.Announce(memory, func(in tandem.Instance) { ready <- in })
-	srv := server.New(append(opts, server.WithRegistrar(registrar, tandem.Instance{ID: "s1"}))...)
-	if err := register(srv); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve("tcp", "127.0.0.1:0") }()
-	if in := <-ready; in.ID != "s1" || len(in.Endpoints) != 1 {
-		t.Errorf("announced %+v", in)
-	}
-	c, err := client.Dial("memory://all", client.WithResolver("memory", memory))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		srv.Close()
-		if err := <-ended; !errors.Is(err, server.ErrServerClosed) {
-			t.Error(err)
+	network := tandemtest.NewNetwork(t)
+	network.Serve("services", register, opts...)
+	return network.Dial("services")
+}
+
+// An instance is announced when it is registered, also if there is no registry.
+func TestAnnounce(t *testing.T) {
+	in := tandem.Instance{ID: "s1", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "127.0.0.1:8972"}}}
+	list := registry.NewMemory()
+	for what, r := range map[string]registry.Registrar{"a registry": list, "no registry": nil} {
+		var announced []string
+		registrar := services.Announce(r, func(in tandem.Instance) { announced = append(announced, in.ID) })
+		entry, err := registrar.Register(t.Context(), in)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
 		}
-	})
-	return c
+		if err := errors.Join(entry.Update(t.Context(), in), entry.Close()); err != nil || !slices.Equal(announced, []string{"s1"}) {
+			t.Errorf("%s: announced %q, %v", what, announced, err)
+		}
+	}
+	down := errors.New("down")
+	list.Fail(down)
+	_, err := services.Announce(list, func(tandem.Instance) { t.Error("announced without being listed") }).Register(t.Context(), in)
+	if !errors.Is(err, down) {
+		t.Errorf("registering in an outage: %v", err)
+	}
 }
 
 func TestServices(t *testing.T) {
