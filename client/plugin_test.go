@@ -292,3 +292,38 @@ func TestPointsAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations a call with a plugin, %v without", n, without)
 	}
 }
+
+// round is a plugin round every attempt and reply that keeps nothing.
+type round struct{ quick }
+
+func (round) BeforeSelect(context.Context, *tandem.Call) error  { return nil }
+func (round) BeforeRequest(context.Context, *tandem.Call) error { return nil }
+
+func (round) AfterResponseHeader(_ context.Context, _ *tandem.Call, err error) error { return err }
+
+func (round) BeforeResponseBody(context.Context, *tandem.Call) error { return nil }
+
+func (round) AfterResponseBody(_ context.Context, _ *tandem.Call, _ any, err error) error {
+	return err
+}
+
+// amid is a plugin with the points between the request and the response.
+type amid struct{ quick }
+
+func (amid) AfterRequest(context.Context, *tandem.Call, error) {}
+
+func (amid) BeforeResponseHeader(context.Context, *tandem.Call) {}
+
+func TestPointsOfAttemptsAllocateAtMostOnce(t *testing.T) {
+	without := allocations(t)
+	for _, c := range []struct {
+		plugin any
+		more   float64
+	}{{round{}, 0}, {amid{}, 1}} {
+		if n := allocations(t, client.WithPlugins(c.plugin)); n > without+c.more {
+			t.Errorf("%T: %v allocations a call, %v without", c.plugin, n, without)
+		} else {
+			t.Logf("%T: %v allocations a call, %v without", c.plugin, n, without)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
@@ -14,11 +15,21 @@ import (
 // The server's half of a unary call allocates at most three times, plus the message, which with
 // the raw codec is a slice and its bytes. The client is a loop that allocates nothing.
 func TestServerAllocations(t *testing.T) {
+	const message, budget = 2, 3
+	if n := allocations(t); n > message+budget {
+		t.Errorf("%v allocations a call, budget %d and the message's %d", n, budget, message)
+	} else {
+		t.Logf("%v allocations a call", n)
+	}
+}
+
+// allocations returns how many allocations the server's half of a call makes.
+func allocations(t *testing.T, opts ...server.Option) float64 {
+	t.Helper()
 	if testing.CoverMode() != "" || raceEnabled {
 		t.Skip("coverage and the race detector allocate; CI runs the tests without them too")
 	}
-	const message, budget = 2, 3
-	srv := server.New()
+	srv := server.New(opts...)
 	err := server.Handle(srv, "Test.Echo", func(_ context.Context, in *[]byte) (*[]byte, error) { return in, nil })
 	if err != nil {
 		t.Fatal(err)
@@ -27,10 +38,43 @@ func TestServerAllocations(t *testing.T) {
 	for range 2000 {
 		call()
 	}
-	if n := testing.AllocsPerRun(5000, call); n > message+budget {
-		t.Errorf("%v allocations a call, budget %d and the message's %d", n, budget, message)
-	} else {
-		t.Logf("%v allocations a call", n)
+	return testing.AllocsPerRun(5000, call)
+}
+
+// atHeader is a plugin at the points that do not look at messages; it keeps nothing.
+type atHeader struct{}
+
+func (atHeader) KeepsNothing() {}
+
+func (atHeader) BeforeRequestHeader(context.Context, *tandem.Call) error { return nil }
+
+func (atHeader) Intercept(next tandem.Func) tandem.Func { return next }
+
+func (atHeader) AfterRequestHeader(context.Context, *tandem.Call) error { return nil }
+
+func (atHeader) AfterResponse(context.Context, *tandem.Call, tandem.Outcome) {}
+
+// atBody is a plugin at the points that look at messages; it keeps nothing.
+type atBody struct{ atHeader }
+
+func (atBody) BeforeRequestBody(context.Context, *tandem.Call) error { return nil }
+
+func (atBody) AfterRequestBody(context.Context, *tandem.Call, any) error { return nil }
+
+func (atBody) BeforeResponse(_ context.Context, _ *tandem.Call, _ any, err error) error { return err }
+
+// The points allocate nothing, or once if a plugin looks at messages.
+func TestPointsAllocateAtMostOnce(t *testing.T) {
+	without := allocations(t)
+	for _, c := range []struct {
+		plugin any
+		more   float64
+	}{{atHeader{}, 0}, {atBody{}, 1}} {
+		if n := allocations(t, server.WithPlugins(c.plugin)); n > without+c.more {
+			t.Errorf("%T: %v allocations a call, %v without", c.plugin, n, without)
+		} else {
+			t.Logf("%T: %v allocations a call, %v without", c.plugin, n, without)
+		}
 	}
 }
 
