@@ -25,13 +25,13 @@ func (c *Client) announce(ctx context.Context, s *session.Session) error {
 	}
 	invoke := func(ctx context.Context, attempt *tandem.Call) error { return call.Invoke(ctx, s, attempt, nil) }
 	f := tandem.Chain(invoke, c.opts.attemptInterceptors...)
-	f = c.points.around(tandem.Chain(f, c.opts.interceptors...))
+	f = c.points.Intercept(tandem.Chain(f, c.opts.interceptors...))
 	o := call.NewOutgoing(c.env, c.intercepted)
 	defer o.Release()
 	o.Call.Body, o.Call.Method, o.Call.Codec, o.Call.Peer = o, tandem.AnnounceMethod, codec.Raw().Name(), s.Peer()
+	o.Points = c.points.Attempts()
 	o.SetDeadline(ctx, c.opts.connectTimeout)
-	run := func() error { return c.caller.Run(ctx, o, f, []byte(c.opts.id), nil) }
-	err := c.betweenPoints(ctx, o, run)
+	err := c.points.Call(ctx, &o.Call, func() error { return c.caller.Run(ctx, o, f, []byte(c.opts.id), nil) })
 	switch {
 	case err == nil:
 		return nil
@@ -39,19 +39,4 @@ func (c *Client) announce(ctx context.Context, s *session.Session) error {
 		return fmt.Errorf("announcing %q (WithID): the server calls no methods of clients: give it WithClients: %w", c.opts.id, err)
 	}
 	return fmt.Errorf("announcing %q: %w", c.opts.id, err)
-}
-
-// betweenPoints makes a call of the client's own between BeforeCall and AfterCall of the
-// plugins.
-func (c *Client) betweenPoints(ctx context.Context, o *call.Outgoing, run func() error) error {
-	if c.points == nil {
-		return run()
-	}
-	if c.points.attempts {
-		o.Points = c.points
-	}
-	if !c.points.atEnds {
-		return run()
-	}
-	return c.points.run(ctx, &o.Call, run)
 }

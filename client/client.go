@@ -38,6 +38,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/failmode"
+	"github.com/tandem-rpc/tandem/internal/points"
 	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
@@ -52,7 +53,7 @@ type Client struct {
 	// are not in the cache when a call begins.
 	env    *session.Env
 	rules  atomic.Pointer[rules.Rules]
-	points *points // nil without plugins
+	points *points.Client // nil without plugins
 	// intercepted says that interceptors or plugins may keep calls after they have ended, so
 	// the memory of calls is not used again.
 	intercepted bool
@@ -126,8 +127,8 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	c.budget = resilience.NewBudget(r.BudgetShare, r.BudgetRate, time.Now())
 	c.pool.Init(c.poolConfig())
 	c.modes.Init(c.modesConfig())
-	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 || keep(c.opts.plugins)
-	c.points = compilePoints(c.opts.plugins, cfg.OnPanic)
+	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 || points.Keep(c.opts.plugins)
+	c.points = points.OfClient(c.opts.plugins, cfg.OnPanic)
 	c.buildChains()
 	c.follow(resolver, t)
 	c.followPolicy()
@@ -148,14 +149,14 @@ func (c *Client) methods() (func(string) *session.Target, error) {
 	if err := served.check(); err != nil {
 		return nil, err
 	}
-	served.onPanic = dispatch.LogPanics(c.opts.logger).WithPlugins(served.plugins)
+	served.onPanic = points.Report(served.plugins, dispatch.LogPanics(c.opts.logger))
 	table := dispatch.New(dispatch.Config{OnPanic: served.onPanic, Wrap: served.wrap, Codecs: c.opts.codecs})
 	for _, register := range c.opts.register {
 		if err := register(table); err != nil {
 			return nil, err
 		}
 	}
-	return session.Targets(table, 0, dispatch.Keep(served.plugins), sync.OnceValue(served.absent), nil), nil
+	return session.Targets(table, 0, points.Keep(served.plugins), sync.OnceValue(served.absent), nil), nil
 }
 
 // logEnd logs that a connection ended, and why.
@@ -176,15 +177,15 @@ func (c *Client) log() *slog.Logger {
 // buildChains makes the attempt chain, which all fail modes share, and the chain of the
 // options' fail mode.
 func (c *Client) buildChains() {
-	attempt := tandem.Chain(c.points.choose(c.pool.Attempt), c.opts.attemptInterceptors...)
-	c.attempt = c.modes.Attempt(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.selects())
+	attempt := tandem.Chain(c.points.Select(c.pool.Attempt), c.opts.attemptInterceptors...)
+	c.attempt = c.modes.Attempt(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.Selects())
 	c.usualMode = c.opts.failMode
 	c.usualChain = c.newChain(c.usualMode)
 }
 
 // newChain makes the chain of a fail mode.
 func (c *Client) newChain(mode tandem.FailMode) tandem.Func {
-	f := c.points.around(tandem.Chain(c.modes.Mode(mode)(c.attempt), c.opts.interceptors...))
+	f := c.points.Intercept(tandem.Chain(c.modes.Mode(mode)(c.attempt), c.opts.interceptors...))
 	if c.bare {
 		return c.withoutMetadata(f)
 	}
@@ -270,15 +271,11 @@ func (c *Client) Notify(ctx context.Context, method string, args any, opts ...ta
 	return c.caller.Run(ctx, o, c.chain(o), args, nil)
 }
 
-// runBetween makes a call between BeforeCall and AfterCall of the plugins.
+// runBetween makes a call between BeforeCall and AfterCall of the plugins. BeforeCall may change
+// the fail mode, and so the chain.
 func (c *Client) runBetween(ctx context.Context, o *call.Outgoing, args, reply any) error {
-	if c.points.attempts {
-		o.Points = c.points
-	}
-	if !c.points.atEnds {
-		return c.caller.Run(ctx, o, c.chain(o), args, reply)
-	}
-	return c.points.run(ctx, &o.Call, func() error { return c.caller.Run(ctx, o, c.chain(o), args, reply) })
+	o.Points = c.points.Attempts()
+	return c.points.Call(ctx, &o.Call, func() error { return c.caller.Run(ctx, o, c.chain(o), args, reply) })
 }
 
 // OpenStream opens a stream of untyped messages. It lives as long as ctx, or until its
@@ -289,10 +286,8 @@ func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.C
 	if c.points == nil {
 		return c.caller.OpenWith(ctx, o, c.chain(o))
 	}
-	if c.points.attempts {
-		o.Points = c.points
-	}
-	return c.points.open(ctx, &o.Call, func() (tandem.MessageStream, error) { return c.caller.OpenWith(ctx, o, c.chain(o)) })
+	o.Points = c.points.Attempts()
+	return c.points.Open(ctx, &o.Call, func() (tandem.MessageStream, error) { return c.caller.OpenWith(ctx, o, c.chain(o)) })
 }
 
 func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *call.Outgoing {

@@ -62,7 +62,7 @@ func (c *Client) connect(ctx context.Context, instance string, ep tandem.Endpoin
 	if err != nil {
 		return nil, err
 	}
-	if conn, err = c.points.passConn(conn); err != nil {
+	if conn, err = c.points.Connected(conn); err != nil {
 		return nil, err
 	}
 	s, err := c.env.Connect(ctx, conn, instance)

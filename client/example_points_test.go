@@ -7,6 +7,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -69,10 +70,10 @@ func (everywhere) AfterCall(_ context.Context, _ *tandem.Call, end tandem.Outcom
 }
 
 var _ = []any{
-	client.Connected(everywhere{}), client.KeepsNothing(everywhere{}), client.BeforeCall(everywhere{}),
-	client.Intercepts(everywhere{}), client.BeforeSelect(everywhere{}), client.BeforeRequest(everywhere{}),
-	client.AfterRequest(everywhere{}), client.BeforeResponseHeader(everywhere{}), client.AfterResponseHeader(everywhere{}),
-	client.BeforeResponseBody(everywhere{}), client.AfterResponseBody(everywhere{}), client.AfterCall(everywhere{}),
+	plugin.Connected(everywhere{}), plugin.KeepsNothing(everywhere{}), plugin.BeforeCall(everywhere{}),
+	plugin.Intercepts(everywhere{}), plugin.BeforeSelect(everywhere{}), plugin.BeforeRequest(everywhere{}),
+	plugin.AfterRequest(everywhere{}), plugin.BeforeResponseHeader(everywhere{}), plugin.AfterResponseHeader(everywhere{}),
+	plugin.BeforeResponseBody(everywhere{}), plugin.AfterResponseBody(everywhere{}), plugin.AfterCall(everywhere{}),
 }
 
 // All points of a client, in the order in which they are called.

@@ -14,11 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-var (
-	_ pool.Foreign = (*foreign)(nil)
-
-	_ call.Messages = Messages(nil)
-)
+var _ pool.Foreign = (*foreign)(nil)
 
 // foreign is a connection of another protocol.
 type foreign struct {

@@ -13,15 +13,15 @@ import (
 // stream opens a stream. It counts as a call in flight until it has ended.
 func (f *foreign) stream(ctx context.Context, attempt *tandem.Call, carrier StreamCarrier) error {
 	done := sync.OnceFunc(f.done)
-	err := call.CarryStream(ctx, f.client.env, attempt, call.Carriage{
-		At: f.peer, Gone: f.closing,
-		Open: func(ctx context.Context) (call.Messages, error) {
-			m, err := carrier.CarryStream(ctx, &Request{Call: attempt})
-			if err != nil {
-				return nil, f.conclude(err)
-			}
-			return &foreignMessages{m, f, done}, nil
-		},
+	open := func(ctx context.Context) (Messages, error) {
+		m, err := carrier.CarryStream(ctx, &Request{Call: attempt})
+		if err != nil {
+			return nil, f.conclude(err)
+		}
+		return &foreignMessages{m, f, done}, nil
+	}
+	err := call.CarryStream(ctx, attempt, f.peer, func() (call.OpenedStream, error) {
+		return openCarried(ctx, f.client.env, attempt, f.closing, open)
 	})
 	if err != nil {
 		done()

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/points"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -114,20 +115,20 @@ type Remote struct {
 	StreamWindow int
 
 	transport tandem.Transport
-	points    *points
+	points    *points.Client
 	wantsTLS  atomic.Bool // the server has asked for TLS, and there is none
 	mu        sync.Mutex
 	first     net.Conn // for its addresses
 }
 
 // Dial connects to the server's endpoint by its transport, which may have TLS, and passes the
-// connection to the [Connected] plugins. A Carrier may have several.
+// connection to the plugins that have Connected. A Carrier may have several.
 func (r *Remote) Dial(ctx context.Context) (net.Conn, error) {
 	c, err := r.transport.Dial(ctx, r.Endpoint.Address)
 	if err != nil {
 		return nil, err
 	}
-	if c, err = r.points.passConn(c); err != nil {
+	if c, err = r.points.Connected(c); err != nil {
 		return nil, err
 	}
 	c = transport.ExpectPlain(c, func() { r.wantsTLS.Store(true) })

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/points"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
@@ -16,10 +17,10 @@ func SkipUnsuitable() ServiceOption { return dispatch.WithSkipUnsuitable() }
 
 // WithServingPlugins adds plugins for calls that servers make on this client: to the methods of
 // [WithService] and [WithFunc], and to methods that do not exist. They are plugins of servers,
-// as package server's WithPlugins documents them; those of plugin/auth, accesslog and ratelimit
-// work here as there. The points of calls, from BeforeRequestHeader to AfterResponse, ForMethod
-// and Panicked are called; the points of connections and of registration are not. The Call's
-// Peer is the server.
+// as package [github.com/tandem-rpc/tandem/plugin] documents them; those of plugin/auth, accesslog
+// and ratelimit work here as there. The points of calls, from BeforeRequestHeader to
+// AfterResponse, ForMethod and Panicked are called; the points of connections and of registration
+// are not. The Call's Peer is the server.
 //
 // A value that has none of these makes Dial fail.
 func WithServingPlugins(plugins ...any) Option {
@@ -36,8 +37,8 @@ type serving struct {
 // check returns an error for a value that is no plugin.
 func (s *serving) check() error {
 	for _, p := range s.plugins {
-		if !dispatch.IsPlugin(p) {
-			return fmt.Errorf("%T implements no point of WithServingPlugins: see BeforeRequestHeader to Panicked in package server", p)
+		if !points.IsOfMethods(p) {
+			return fmt.Errorf("%T implements no point of WithServingPlugins: see BeforeRequestHeader to PerMethod in package plugin", p)
 		}
 	}
 	return nil
@@ -45,12 +46,12 @@ func (s *serving) check() error {
 
 // wrap wraps a method in the plugins.
 func (s *serving) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
-	points := dispatch.PointsOf(s.plugins, m.Describe(s.maxMessage))
-	if points == nil {
+	p := points.OfMethod(s.plugins, points.Describe(&m, s.maxMessage), s.onPanic)
+	if p == nil {
 		return m.Func, false
 	}
-	return points.Wrap(session.Enter(m.Func), s.onPanic), true
+	return p.Wrap(session.Enter(m.Func)), true
 }
 
 // absent returns the method that is called in place of those that do not exist.
-func (s *serving) absent() *dispatch.Method { return dispatch.Absent(s.plugins, nil, s.onPanic) }
+func (s *serving) absent() *dispatch.Method { return points.Absent(s.plugins, nil, s.onPanic) }

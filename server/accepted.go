@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"reflect"
 	"slices"
 	"time"
 
 	"github.com/tandem-rpc/tandem/internal/dispatch"
-	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/internal/points"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 // errRefused is the reason when a plugin has refused a connection.
@@ -37,38 +37,16 @@ func (s *Server) admit(c net.Conn) (v acceptedConn, err error) {
 	v.given = make([]net.Conn, 0, len(s.opts.plugins))
 	for _, p := range s.opts.plugins {
 		shown := v.conn
-		if a, ok := p.(ConnAccepted); ok {
-			if v.conn, err = s.showTo(a, shown); err != nil {
+		if a, ok := p.(plugin.ConnAccepted); ok {
+			if v.conn, err = points.Pass(s.onPanic, p, "ConnAccepted", shown, a.ConnAccepted); err != nil {
 				v.conn = shown
 				return v, fmt.Errorf("%w: %w", errRefused, err)
 			}
 		}
 		v.given = append(v.given, shown)
 	}
-	if !same(v.conn, c) {
-		v.conn = transport.Over(v.conn, c)
-	}
+	v.conn = points.Over(v.conn, c)
 	return v, nil
-}
-
-var errNoConn = errors.New("its ConnAccepted returned no connection")
-
-func (s *Server) showTo(p ConnAccepted, c net.Conn) (wrapped net.Conn, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			wrapped, err = nil, s.panicked(fmt.Sprintf("%T.ConnAccepted", p), v)
-		}
-	}()
-	wrapped, err = p.ConnAccepted(c)
-	if err == nil && wrapped == nil {
-		err = errNoConn
-	}
-	return wrapped, err
-}
-
-// same reports whether a and b are the same connection. A user's type may not be comparable.
-func same(a, b net.Conn) bool {
-	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
 // dismiss closes a connection that is not going to be served.
@@ -84,27 +62,21 @@ func (s *Server) dismiss(c *net.Conn, v acceptedConn, err error) {
 // depart notifies the plugins that a connection has ended, the last plugin first.
 func (s *Server) depart(v acceptedConn, reason error) {
 	for i, c := range slices.Backward(v.given) {
-		if p, ok := s.opts.plugins[i].(ConnClosed); ok {
-			s.tellEnd(p, c, reason)
+		if p, ok := s.opts.plugins[i].(plugin.ConnClosed); ok {
+			_ = points.Try(s.onPanic, p, "ConnClosed", func() error { // the connection is gone
+				p.ConnClosed(c, reason)
+				return nil
+			})
 		}
 	}
-}
-
-func (s *Server) tellEnd(p ConnClosed, c net.Conn, reason error) {
-	defer func() {
-		if v := recover(); v != nil {
-			_ = s.panicked(fmt.Sprintf("%T.ConnClosed", p), v) // the connection is gone
-		}
-	}()
-	p.ConnClosed(c, reason)
 }
 
 // onRegister returns the function that checks a registration: it fails if the server's options
 // can't work or a plugin refuses, and else returns the aliases that plugins have added.
 func (s *Server) onRegister() func(dispatch.Registration) (map[string]string, error) {
-	var asked []ServiceRegistered
+	var asked []plugin.ServiceRegistered
 	for _, p := range s.opts.plugins {
-		if a, ok := p.(ServiceRegistered); ok {
+		if a, ok := p.(plugin.ServiceRegistered); ok {
 			asked = append(asked, a)
 		}
 	}
@@ -112,24 +84,15 @@ func (s *Server) onRegister() func(dispatch.Registration) (map[string]string, er
 		if err := s.checkOptions(); err != nil || asked == nil {
 			return nil, err
 		}
-		shown := &Registration{Service: r.Service, Receiver: r.Receiver}
+		shown := &plugin.Registration{Service: r.Service, Receiver: r.Receiver}
 		for _, m := range r.Methods {
 			shown.Methods = append(shown.Methods, s.describe(m))
 		}
 		for _, p := range asked {
-			if err := s.ask(p, shown); err != nil {
+			if err := points.Try(s.onPanic, p, "ServiceRegistered", func() error { return p.ServiceRegistered(shown) }); err != nil {
 				return nil, fmt.Errorf("server: registration of %s: %w", r.Methods[0].Name, err)
 			}
 		}
-		return shown.aliases, nil
+		return shown.Aliases, nil
 	}
-}
-
-func (s *Server) ask(p ServiceRegistered, r *Registration) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = s.panicked(fmt.Sprintf("%T.ServiceRegistered", p), v)
-		}
-	}()
-	return p.ServiceRegistered(r)
 }

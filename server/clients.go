@@ -12,6 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/points"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
@@ -155,7 +156,7 @@ func (s *Server) announced() dispatch.Method {
 		}
 		if s.opts.allowClient != nil {
 			if err := s.opts.allowClient(ctx, id); err != nil {
-				return nil, dispatch.Refusal(err)
+				return nil, points.Refusal(err)
 			}
 		}
 		return new([]byte), s.clients.add(id, ses, time.Now())

@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/points"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
-// Method describes a method to a [Protocol], a plugin or a listing: its Name, "Service.Method"
-// and no alias; its Kind, Unary or Streaming; MaxMessage, the bytes of the largest request;
-// whether it is Safe (see [MethodSafe]); and, as far as they are known, the types of its Args
-// and Results, or of In and Out for a stream. What it refers to must not be changed.
-type Method = dispatch.Description
+// Method describes a method to a [Protocol], a plugin or a listing.
+type Method = plugin.Method
 
 // Describe describes all methods, sorted by name, without aliases.
 func (s *Server) Describe() []*Method {
@@ -23,7 +22,7 @@ func (s *Server) Describe() []*Method {
 	return list
 }
 
-func (s *Server) describe(m *dispatch.Method) Method { return m.Describe(s.opts.maxMessage) }
+func (s *Server) describe(m *dispatch.Method) Method { return points.Describe(m, s.opts.maxMessage) }
 
 // Draining returns a channel that is closed when Shutdown or Close begins: handlers of streams
 // should return then, as Shutdown waits for them.

@@ -25,7 +25,7 @@ func (menu) Match(first []byte) server.Verdict {
 
 func (menu) Serve(ctx context.Context, c *server.Conn) error {
 	for _, m := range c.Describe() {
-		_, _ = fmt.Fprintln(c, m.Name, m.Args, m.Results, "safe:", m.Safe)
+		_, _ = io.WriteString(c, line(m))
 	}
 	_, _ = fmt.Fprintln(c, "at most", c.MaxOpenCalls(), "calls, and no silence of", c.StallTimeout())
 	select {
@@ -34,6 +34,10 @@ func (menu) Serve(ctx context.Context, c *server.Conn) error {
 	case <-ctx.Done():
 	}
 	return nil
+}
+
+func line(m *server.Method) string {
+	return fmt.Sprintln(m.Name, m.Args, m.Results, "safe:", m.Safe)
 }
 
 // A server's methods can be listed, and code that runs for a long time learns when the server

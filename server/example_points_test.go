@@ -6,13 +6,14 @@ import (
 	"net"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/server"
 )
 
 // everywhere implements every point. Most plugins implement one or two.
 type everywhere struct{}
 
-func (everywhere) ServiceRegistered(r *server.Registration) error {
+func (everywhere) ServiceRegistered(r *plugin.Registration) error {
 	fmt.Println("registered", r.Service, "with", len(r.Methods), "methods")
 	r.Alias("Calculator", r.Service)
 	return nil
@@ -66,11 +67,11 @@ func (everywhere) AfterResponse(_ context.Context, _ *tandem.Call, end tandem.Ou
 }
 
 var _ = []any{
-	server.ServiceRegistered(everywhere{}), server.ConnAccepted(everywhere{}), server.ConnClosed(everywhere{}),
-	server.PerMethod(choosy{}), server.KeepsNothing(everywhere{}), server.Panicked(everywhere{}),
-	server.BeforeRequestHeader(everywhere{}), server.Intercepts(everywhere{}), server.AfterRequestHeader(everywhere{}),
-	server.BeforeRequestBody(everywhere{}), server.AfterRequestBody(everywhere{}),
-	server.BeforeResponse(everywhere{}), server.AfterResponse(everywhere{}),
+	plugin.ServiceRegistered(everywhere{}), plugin.ConnAccepted(everywhere{}), plugin.ConnClosed(everywhere{}),
+	plugin.PerMethod(choosy{}), plugin.KeepsNothing(everywhere{}), plugin.Panicked(everywhere{}),
+	plugin.BeforeRequestHeader(everywhere{}), plugin.Intercepts(everywhere{}), plugin.AfterRequestHeader(everywhere{}),
+	plugin.BeforeRequestBody(everywhere{}), plugin.AfterRequestBody(everywhere{}),
+	plugin.BeforeResponse(everywhere{}), plugin.AfterResponse(everywhere{}),
 }
 
 func (everywhere) Panicked(what string, value any, _ []byte) { fmt.Println(what, value) }
@@ -78,7 +79,7 @@ func (everywhere) Panicked(what string, value any, _ []byte) { fmt.Println(what,
 // choosy applies to one method.
 type choosy struct{}
 
-func (choosy) ForMethod(m server.Method) any {
+func (choosy) ForMethod(m plugin.Method) any {
 	if m.Name != "Arith.Divide" {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -59,7 +60,7 @@ func (w *witness) at(point string, call *tandem.Call, detail string) error {
 	return nil
 }
 
-func (w *witness) ServiceRegistered(r *server.Registration) error {
+func (w *witness) ServiceRegistered(r *plugin.Registration) error {
 	return w.at("registered", nil, " "+r.Service)
 }
 

@@ -40,7 +40,7 @@ func MethodMaxMessage(n int) MethodOption { return dispatch.WithMaxMessage(n) }
 //
 // The same holds for the context, for the call that [tandem.FromContext] finds in it, and for
 // the call's metadata. On a server without interceptors, whose plugins all implement
-// [KeepsNothing], a later call uses them again when the method has returned without an error. A
+// [plugin.KeepsNothing], a later call uses them again when the method has returned without an error. A
 // context derived from it to end with it, as by [context.WithCancel], may be used longer.
 func MethodReuse() MethodOption { return dispatch.WithReuse() }
 

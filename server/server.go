@@ -24,6 +24,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/overload"
+	"github.com/tandem-rpc/tandem/internal/points"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/internal/sniff"
 	"github.com/tandem-rpc/tandem/transport"
@@ -105,7 +106,7 @@ func New(opts ...Option) *Server {
 	s.opts.learnCodecs()
 	s.matchers = matchers(s.opts.protocols)
 	s.load.limit = s.opts.limiter
-	s.onPanic = dispatch.LogPanics(s.opts.logger).WithPlugins(s.opts.plugins)
+	s.onPanic = points.Report(s.opts.plugins, dispatch.LogPanics(s.opts.logger))
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.helpers = newHelpers(s.base, &s.wg)
 	s.table = dispatch.New(dispatch.Config{
@@ -124,7 +125,7 @@ func New(opts ...Option) *Server {
 	cfg := session.Config{
 		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
 		CompressAbove: s.opts.compressAbove,
-		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || dispatch.Keep(s.opts.plugins), s.absent, loads),
+		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || points.Keep(s.opts.plugins), s.absent, loads),
 		Load:          func(running int64) wire.Load { return s.load.report(running + s.foreign.running.Load()) },
 		OnPanic:       s.onPanic,
 		OnClose:       s.forget,
@@ -150,7 +151,7 @@ func New(opts ...Option) *Server {
 // registered.
 func (s *Server) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
 	f = m.Func
-	plugins := dispatch.PointsOf(s.opts.plugins, s.describe(&m))
+	plugins := points.OfMethod(s.opts.plugins, s.describe(&m), s.onPanic)
 	if guarded = plugins != nil || len(s.opts.interceptors) > 0; guarded {
 		f = session.Enter(f)
 	}
@@ -164,7 +165,7 @@ func (s *Server) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
 		f = limit(s.opts.limiter, &s.load)(f)
 	}
 	if plugins != nil {
-		f = plugins.Wrap(f, s.onPanic)
+		f = plugins.Wrap(f)
 	}
 	return f, guarded
 }
@@ -174,9 +175,9 @@ func (s *Server) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
 // methods exist.
 func (s *Server) newAbsent() *dispatch.Method {
 	if len(s.opts.interceptors) == 0 {
-		return dispatch.Absent(s.opts.plugins, nil, s.onPanic)
+		return points.Absent(s.opts.plugins, nil, s.onPanic)
 	}
-	return dispatch.Absent(s.opts.plugins, func(f tandem.Func) tandem.Func {
+	return points.Absent(s.opts.plugins, func(f tandem.Func) tandem.Func {
 		f = dispatch.Guard("of no such name", tandem.Chain(f, s.opts.interceptors...), s.onPanic)
 		if s.opts.limiter != nil {
 			f = limit(s.opts.limiter, &s.load)(f)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/points"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 // The plugin interfaces of an rpcx client. They are called in each attempt of a call,
@@ -45,7 +47,7 @@ func (c *ClientPluginContainer) Add(p any) error {
 	switch p.(type) {
 	case PreWriteRequestPlugin, PostReadResponseHeaderPlugin, PostReadResponseBodyPlugin:
 	default:
-		if !isTandems(p) {
+		if !points.IsOfClient(p) {
 			return fmt.Errorf("%w: %T", errNoPlugin, p)
 		}
 	}
@@ -65,21 +67,11 @@ func (c *ClientPluginContainer) GetAll() []any {
 	return slices.Clone(c.plugins)
 }
 
-// isTandems reports whether a plugin has an interface of [client.WithPlugins].
-func isTandems(p any) bool {
-	switch p.(type) {
-	case client.Connected, client.BeforeCall, client.Intercepts, client.BeforeSelect, client.BeforeRequest, client.AfterRequest,
-		client.BeforeResponseHeader, client.AfterResponseHeader, client.BeforeResponseBody, client.AfterResponseBody, client.AfterCall:
-		return true
-	}
-	return false
-}
-
 // option returns the option that makes a tandem client call the plugins.
 func (c *ClientPluginContainer) option() client.Option {
 	all := []any{attempts{}}
 	for _, p := range c.GetAll() {
-		if isTandems(p) {
+		if points.IsOfClient(p) {
 			all = append(all, p)
 		}
 	}
@@ -150,10 +142,10 @@ func (t *pluginCall) body(reply any, err error) error {
 type attempts struct{}
 
 var (
-	_ client.BeforeRequest       = attempts{}
-	_ client.AfterResponseHeader = attempts{}
-	_ client.AfterResponseBody   = attempts{}
-	_ client.KeepsNothing        = attempts{}
+	_ plugin.BeforeRequest       = attempts{}
+	_ plugin.AfterResponseHeader = attempts{}
+	_ plugin.AfterResponseBody   = attempts{}
+	_ plugin.KeepsNothing        = attempts{}
 )
 
 func (attempts) KeepsNothing() {}

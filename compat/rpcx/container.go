@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/points"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -114,17 +116,14 @@ var errNoPlugin = errors.New("rpcx: the value has no method of a plugin")
 // optionsOf returns the options that add a plugin to the tandem server.
 func optionsOf(p any) ([]server.Option, error) {
 	var opts []server.Option
-	switch p.(type) {
-	case server.ServiceRegistered, server.ConnAccepted, server.ConnClosed, server.PerMethod,
-		server.BeforeRequestHeader, server.Intercepts, server.AfterRequestHeader,
-		server.BeforeRequestBody, server.AfterRequestBody, server.BeforeResponse, server.AfterResponse:
+	if points.IsOfServer(p) {
 		opts = append(opts, server.WithPlugins(p))
 	}
 	_, known := p.(RegisterPlugin)
 	switch p.(type) {
 	case PostConnAcceptPlugin, PreReadRequestHeaderPlugin, PostReadRequestHeaderPlugin, PreReadRequestBodyPlugin,
 		PostReadRequestBodyPlugin, PreWriteResponsePlugin, PostWriteResponsePlugin:
-		opts = append(opts, server.WithPlugins(points{p}))
+		opts = append(opts, server.WithPlugins(adapted{p}))
 	}
 	if o, ok := p.(OptionsPlugin); ok {
 		more, err := o.ServerOptions()
@@ -136,64 +135,64 @@ func optionsOf(p any) ([]server.Option, error) {
 	return opts, nil
 }
 
-// points is a plugin of the tandem server that calls an rpcx plugin.
-type points struct{ plugin any }
+// adapted is a plugin of the tandem server that calls an rpcx plugin.
+type adapted struct{ plugin any }
 
 var (
-	_ server.ConnAccepted        = points{}
-	_ server.BeforeRequestHeader = points{}
-	_ server.AfterRequestHeader  = points{}
-	_ server.BeforeRequestBody   = points{}
-	_ server.AfterRequestBody    = points{}
-	_ server.BeforeResponse      = points{}
-	_ server.AfterResponse       = points{}
+	_ plugin.ConnAccepted        = adapted{}
+	_ plugin.BeforeRequestHeader = adapted{}
+	_ plugin.AfterRequestHeader  = adapted{}
+	_ plugin.BeforeRequestBody   = adapted{}
+	_ plugin.AfterRequestBody    = adapted{}
+	_ plugin.BeforeResponse      = adapted{}
+	_ plugin.AfterResponse       = adapted{}
 )
 
 var errConnRefused = errors.New("a plugin has refused the connection")
 
-func (p points) ConnAccepted(c net.Conn) (net.Conn, error) {
+func (p adapted) ConnAccepted(c net.Conn) (net.Conn, error) {
 	if q, ok := p.plugin.(PostConnAcceptPlugin); ok && !q.HandleConnAccept(c) {
 		return nil, errConnRefused
 	}
 	return c, nil
 }
 
-func (p points) BeforeRequestHeader(_ context.Context, call *tandem.Call) error {
+func (p adapted) BeforeRequestHeader(_ context.Context, call *tandem.Call) error {
 	if q, ok := p.plugin.(PreReadRequestHeaderPlugin); ok {
 		return q.PreReadRequestHeader(&rpc.Request{ServiceMethod: call.Method})
 	}
 	return nil
 }
 
-func (p points) AfterRequestHeader(_ context.Context, call *tandem.Call) error {
+func (p adapted) AfterRequestHeader(_ context.Context, call *tandem.Call) error {
 	if q, ok := p.plugin.(PostReadRequestHeaderPlugin); ok {
 		return q.PostReadRequestHeader(&rpc.Request{ServiceMethod: call.Method})
 	}
 	return nil
 }
 
-func (p points) BeforeRequestBody(context.Context, *tandem.Call) error {
+func (p adapted) BeforeRequestBody(context.Context, *tandem.Call) error {
 	if q, ok := p.plugin.(PreReadRequestBodyPlugin); ok {
 		return q.PreReadRequestBody(nil)
 	}
 	return nil
 }
 
-func (p points) AfterRequestBody(_ context.Context, _ *tandem.Call, args any) error {
+func (p adapted) AfterRequestBody(_ context.Context, _ *tandem.Call, args any) error {
 	if q, ok := p.plugin.(PostReadRequestBodyPlugin); ok {
 		return q.PostReadRequestBody(args)
 	}
 	return nil
 }
 
-func (p points) BeforeResponse(_ context.Context, call *tandem.Call, reply any, err error) error {
+func (p adapted) BeforeResponse(_ context.Context, call *tandem.Call, reply any, err error) error {
 	if q, ok := p.plugin.(PreWriteResponsePlugin); ok {
 		return q.PreWriteResponse(responseOf(call, err), reply)
 	}
 	return nil
 }
 
-func (p points) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
+func (p adapted) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
 	if q, ok := p.plugin.(PostWriteResponsePlugin); ok {
 		_ = q.PostWriteResponse(responseOf(call, end.Err), nil)
 	}

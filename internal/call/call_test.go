@@ -265,7 +265,7 @@ func TestStreamThatIsNeverAccepted(t *testing.T) {
 		caller := &Caller{Session: p.client, Codec: "raw"}
 		start := time.Now()
 		_, err := caller.OpenStream(context.Background(), "coy")
-		if took := time.Since(start); took != streamOpening || !errors.Is(err, context.DeadlineExceeded) {
+		if took := time.Since(start); took != StreamOpening || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v after %v", err, took)
 		}
 		synctest.Wait()

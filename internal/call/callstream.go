@@ -2,16 +2,15 @@ package call
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/points"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// openedStream is a stream that this side has opened, over tandem's protocol or another.
-type openedStream interface {
+// OpenedStream is a stream that this side has opened, over tandem's protocol or another.
+type OpenedStream interface {
 	tandem.MessageStream
 	// Trailer returns the metadata of the final response; valid once the stream is over.
 	Trailer() tandem.Metadata
@@ -23,10 +22,10 @@ type openedStream interface {
 // callStream is the stream that a caller gets. It ends the call before the caller learns that
 // the stream has ended, so that OnEnd functions have run and the trailer is set by then.
 type callStream struct {
-	openedStream
+	OpenedStream
 
 	call   *tandem.Call
-	points Points // nil for none
+	points *points.Attempts // nil for none
 	once   sync.Once
 }
 
@@ -38,7 +37,7 @@ func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem
 		o.Call.End(err)
 		return nil, tandem.AsError(err)
 	}
-	cs := &callStream{openedStream: st, call: &o.Call, points: o.Points}
+	cs := &callStream{OpenedStream: st, call: &o.Call, points: o.Points}
 	context.AfterFunc(st.Context(), cs.end)
 	if o.env.Checker() != nil && o.Call.Codec == session.ProtoCodec {
 		return &checkedStream{callStream: cs, checker: o.env.Checker()}, nil
@@ -46,7 +45,7 @@ func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem
 	return cs, nil
 }
 
-func (o *Outgoing) open(ctx context.Context, f tandem.Func) (openedStream, error) {
+func (o *Outgoing) open(ctx context.Context, f tandem.Func) (OpenedStream, error) {
 	if o.env.Codec(o.Call.Codec) == nil {
 		return nil, noCodec(o.Call.Codec)
 	}
@@ -63,21 +62,11 @@ func (o *Outgoing) open(ctx context.Context, f tandem.Func) (openedStream, error
 
 // RecvMsg decodes the next message into v.
 func (cs *callStream) RecvMsg(v any) error {
-	if cs.points == nil {
-		return cs.receive(v)
-	}
-	if err := cs.points.BeforeResponseBody(cs.Context(), cs.call); err != nil {
-		return err
-	}
-	err := cs.receive(v)
-	if errors.Is(err, io.EOF) {
-		return err // there was no message
-	}
-	return cs.points.AfterResponseBody(cs.Context(), cs.call, v, err)
+	return cs.points.Receive(cs.Context(), cs.call, v, cs.receive)
 }
 
 func (cs *callStream) receive(v any) error {
-	err := cs.openedStream.RecvMsg(v)
+	err := cs.OpenedStream.RecvMsg(v)
 	if err != nil && cs.IsOver() { // and not just a message that does not decode
 		cs.end()
 	}

@@ -23,13 +23,13 @@ func Carry(ctx context.Context, call *tandem.Call, at *tandem.Peer, f func(*Mess
 	if !ok {
 		return foreignBody(call)
 	}
-	return o.between(ctx, call, func() error { return carry(call, o, at, f) })
+	return o.Points.Attempt(ctx, call, func() error { return carry(call, o, at, f) })
 }
 
 func carry(call *tandem.Call, o *Outgoing, at *tandem.Peer, f func(*Message) error) error {
 	p := o.begin(call.Kind, at)
 	if p == nil {
-		return refused(tandem.Canceled, "the call of %s is over", call.Method)
+		return isOver(call)
 	}
 	m := Message{Several: o.several}
 	message, err := o.encoded()
@@ -44,6 +44,30 @@ func carry(call *tandem.Call, o *Outgoing, at *tandem.Peer, f func(*Message) err
 	}
 	p.Reply, p.ReplyCompressed = m.Reply, m.ReplyCompressed
 	o.end(p, call, at, err)
+	return err
+}
+
+// CarryStream is [Invoke] for a stream of another protocol: open opens it, and returns when its
+// request is on its way.
+func CarryStream(ctx context.Context, call *tandem.Call, at *tandem.Peer, open func() (OpenedStream, error)) error {
+	o, ok := call.Body.(*Outgoing)
+	if !ok {
+		return foreignBody(call)
+	}
+	return o.Points.Attempt(ctx, call, func() error { return carryStream(call, o, at, open) })
+}
+
+func carryStream(call *tandem.Call, o *Outgoing, at *tandem.Peer, open func() (OpenedStream, error)) error {
+	p := o.begin(call.Kind, at)
+	if p == nil {
+		return isOver(call)
+	}
+	p.Release() // only sessions need it
+	st, err := open()
+	if err == nil && !o.take(st) {
+		_ = st.Close() // a faster attempt won
+	}
+	o.end(nil, call, at, err)
 	return err
 }
 

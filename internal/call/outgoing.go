@@ -12,6 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/points"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/wire"
@@ -23,8 +24,8 @@ import (
 // so that a waiting call holds none, and a retry encodes the arguments again.
 type Outgoing struct {
 	Call   tandem.Call
-	Points Points      // the client's plugins; nil for none
-	Rule   *rules.Rule // the client's rule for the call; nil if the caller is not a client
+	Points *points.Attempts // the client's plugins; nil for none
+	Rule   *rules.Rule      // the client's rule for the call; nil if the caller is not a client
 
 	usualDeadline bool // the deadline is the client's default
 
@@ -48,7 +49,7 @@ type Outgoing struct {
 	of          *tandem.Call    // the attempt that received answer
 	accepted    bool            // that attempt has succeeded, see Accept
 	spare       []spareResponse // responses of other attempts, until one is accepted
-	stream      openedStream
+	stream      OpenedStream
 	tried       []string // instances, in the order of the attempts
 
 	checked checkedTypes // the types checked last, for this call or an earlier one
@@ -340,14 +341,14 @@ func (o *Outgoing) Stream() tandem.MessageStream {
 	return nil
 }
 
-func (o *Outgoing) opened() openedStream {
+func (o *Outgoing) opened() OpenedStream {
 	o.lock()
 	defer o.unlock()
 	return o.stream
 }
 
 // take keeps the stream if it is the first.
-func (o *Outgoing) take(st openedStream) bool {
+func (o *Outgoing) take(st OpenedStream) bool {
 	o.lock()
 	defer o.unlock()
 	if o.stream != nil {
@@ -366,15 +367,15 @@ func Invoke(ctx context.Context, s *session.Session, call *tandem.Call, load fun
 	if !ok {
 		return foreignBody(call)
 	}
-	if err := o.beforeRequest(ctx, call); err != nil {
+	if err := o.Points.BeforeRequest(ctx, call); err != nil {
 		return err
 	}
 	p := o.begin(call.Kind, s.Peer())
 	if p == nil {
-		return o.afterHeader(ctx, call, refused(tandem.Canceled, "the call of %s is over", call.Method))
+		return o.Points.AfterResponseHeader(ctx, call, isOver(call))
 	}
-	if o.Points != nil && o.Points.AtMessages() {
-		p.Trace = &tracedAttempt{ctx, call, o.Points}
+	if t := o.Points.Trace(ctx, call); t != nil {
+		p.Trace = t
 	}
 	err := describe(p, call)
 	switch {
@@ -395,7 +396,17 @@ func Invoke(ctx context.Context, s *session.Session, call *tandem.Call, load fun
 		}
 	}
 	o.end(p, call, s.Peer(), err)
-	return o.afterHeader(ctx, call, err)
+	return o.Points.AfterResponseHeader(ctx, call, err)
+}
+
+// isOver returns the error of an attempt at a call that has ended.
+func isOver(call *tandem.Call) error {
+	return refused(tandem.Canceled, "the call of %s is over", call.Method)
+}
+
+// refused returns the error of an attempt that has not been made.
+func refused(code tandem.Code, format string, args ...any) *tandem.Error {
+	return &tandem.Error{Code: code, Message: fmt.Sprintf(format, args...), NotExecuted: true}
 }
 
 // describe copies into p what the request says about the call.
@@ -413,11 +424,11 @@ func describe(p *session.Pending, call *tandem.Call) error {
 	return nil
 }
 
-// streamOpening is how long the server may take to accept a stream.
-const streamOpening = 5 * time.Second
+// StreamOpening is how long the server may take to accept a stream.
+const StreamOpening = 5 * time.Second
 
 func openOn(ctx context.Context, s *session.Session, call *tandem.Call, o *Outgoing, p *session.Pending) error {
-	openBy := time.Now().Add(streamOpening)
+	openBy := time.Now().Add(StreamOpening)
 	if d := p.Deadline; !d.IsZero() && d.Before(openBy) {
 		openBy = d
 	}
@@ -463,11 +474,19 @@ func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply 
 	}
 	if err == nil {
 		if err = f(ctx, &o.Call); err == nil && o.Call.Kind == tandem.Unary {
-			err = o.decodeReply(ctx, reply)
+			err = o.receive(ctx, reply)
 		}
 	}
 	o.Call.End(err)
 	return errorOrNil(err)
+}
+
+// receive decodes the response between its points.
+func (o *Outgoing) receive(ctx context.Context, reply any) error {
+	if o.Points == nil {
+		return o.Decode(reply)
+	}
+	return o.Points.Receive(ctx, &o.Call, reply, o.Decode)
 }
 
 // errorOrNil returns err as a [*tandem.Error], or nil.

@@ -6,32 +6,6 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Absent returns the Method that is called in place of methods that do not exist: it runs
-// the plugins, and inside them the interceptors of around, which may be nil. Absent returns
-// nil if there are neither. A call ends with the error of [WithRefusal], or of [ErrAbsent].
-func Absent(plugins []any, around func(tandem.Func) tandem.Func, report PanicFunc) *Method {
-	points := PointsOf(plugins, Description{})
-	if points == nil && around == nil {
-		return nil
-	}
-	pass := func(ctx context.Context, call *tandem.Call) error {
-		if why := Refused(ctx); why != nil {
-			return why
-		}
-		return ErrAbsent(call)
-	}
-	if around != nil {
-		pass = around(pass)
-	}
-	if points != nil {
-		pass = points.Wrap(pass, report)
-	}
-	return &Method{Guarded: true, Func: func(ctx context.Context, call *tandem.Call) error {
-		call.Body = NoBody(ErrAbsent(call))
-		return pass(ctx, call)
-	}}
-}
-
 // ErrAbsent returns the error of a call of a method that does not exist.
 func ErrAbsent(call *tandem.Call) *tandem.Error {
 	return &tandem.Error{Code: tandem.Unimplemented, NotExecuted: true, Message: "no method \"" + call.Method + "\" here"}

@@ -52,33 +52,6 @@ type Method struct {
 	Origin  string         // the Go function behind it
 }
 
-// Description describes a method for plugins. What it refers to must not be changed.
-type Description struct {
-	Name       string      // "Service.Method", not an alias; "" stands for methods that do not exist
-	Kind       tandem.Kind // Unary or Streaming
-	MaxMessage int         // bytes of the largest request
-	Safe       bool        // a call changes nothing, and may be repeated
-
-	// The types, pointers removed, as far as they are known: not for a method that is a
-	// tandem.Func.
-
-	Args    []reflect.Type // types of the arguments
-	Results []reflect.Type // types of the results, without the error
-	In, Out reflect.Type   // types of a stream's messages; nil for others
-}
-
-// Describe returns the description of the method. maxMessage is the limit of a message, in
-// bytes, if the method has none of its own.
-func (m *Method) Describe(maxMessage int) Description {
-	if m.MaxMessage > 0 {
-		maxMessage = m.MaxMessage
-	}
-	return Description{
-		Name: m.Name, Kind: m.Kind, MaxMessage: maxMessage, Safe: m.Safe,
-		Args: m.Args, Results: m.Results, In: m.In, Out: m.Out,
-	}
-}
-
 // Service returns the part of the name before its last dot, "" if it has none.
 func (m *Method) Service() string {
 	service, _ := splitName(m.Name)

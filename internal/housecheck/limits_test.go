@@ -55,7 +55,7 @@ var limits = map[string]string{ //nolint:gochecknoglobals // a constant
 	"an HTTP proxy's answer to CONNECT":                                                                                   "transport.maxProxyHead transport.proxyTime",
 	"ID of a client that the server may call":                                                                             "server.MaxClientID",
 	"window of a stream; of all streams of a connection":                                                                  "internal/session.DefaultStreamWindow",
-	"time for the server to accept a stream":                                                                              "internal/call.streamOpening",
+	"time for the server to accept a stream":                                                                              "internal/call.StreamOpening",
 	"unread bytes of a stream over HTTP/2 at servers of other protocols; of the connection":                               "",
 	"KCP: packets in flight; further bytes on each side; silence":                                                         "transport/kcp.defaultWindow transport/kcp.defaultIdle",
 	"KCP: sessions that are not accepted yet, closed as connections in their handshake are":                               "transport/kcp.maxWaiting transport/kcp.defaultWait",

@@ -62,8 +62,8 @@ type Pending struct {
 	HasLoad bool
 }
 
-// Trace is called for events between the begin and the end of a call, in the goroutine
-// that makes the call.
+// Trace is called for events between the begin and the end of a call, as package httptrace's
+// ClientTrace is, in the goroutine that makes the call.
 type Trace interface {
 	Sent(err error) // the request is queued to be written, or err says why it can't be
 	Answered()      // a response has arrived, and is not parsed yet

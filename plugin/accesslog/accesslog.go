@@ -104,7 +104,7 @@ func (l *Log) Dropped() uint64 {
 	return l.out.lost.Load()
 }
 
-// KeepsNothing implements server.KeepsNothing and client.KeepsNothing.
+// KeepsNothing implements plugin.KeepsNothing.
 func (*Log) KeepsNothing() {}
 
 // AfterResponse writes the line of a server's call.

@@ -5,7 +5,7 @@
 //	srv := server.New(server.WithPlugins(names))
 package alias
 
-import "github.com/tandem-rpc/tandem/server"
+import "github.com/tandem-rpc/tandem/plugin"
 
 // Names maps each further name to the name of the service or method that it stands for. It is a
 // plugin for servers and must not be changed afterwards.
@@ -14,11 +14,11 @@ import "github.com/tandem-rpc/tandem/server"
 // registration.
 type Names map[string]string
 
-// KeepsNothing implements [server.KeepsNothing].
+// KeepsNothing implements [plugin.KeepsNothing].
 func (Names) KeepsNothing() {}
 
 // ServiceRegistered adds the aliases of the registered names.
-func (n Names) ServiceRegistered(r *server.Registration) error {
+func (n Names) ServiceRegistered(r *plugin.Registration) error {
 	registered := map[string]bool{}
 	for _, m := range r.Methods {
 		registered[m.Name] = true

@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 // Authenticator identifies the caller of a call, by the call's metadata or peer. It returns
@@ -55,12 +55,12 @@ func Any(list ...Authenticator) Authenticator {
 }
 
 // Option changes what [New] returns.
-type Option func(*plugin)
+type Option func(*authentication)
 
 // Public lets all callers call the methods of the pattern: "Service.Method", "Service.*" or
 // "*". They are not authenticated.
 func Public(pattern string) Option {
-	return func(p *plugin) { p.public = append(p.public, pattern) }
+	return func(p *authentication) { p.public = append(p.public, pattern) }
 }
 
 // Require restricts the methods of the pattern, as for [Public], to callers for which allow
@@ -72,7 +72,7 @@ func Require(pattern string, allow func(identity any) error) Option {
 // RequireCall is [Require] for rules that need more than the identity. The call's arguments are
 // not decoded yet.
 func RequireCall(pattern string, allow func(ctx context.Context, call *tandem.Call) error) Option {
-	return func(p *plugin) { p.rules = append(p.rules, rule{pattern, allow}) }
+	return func(p *authentication) { p.rules = append(p.rules, rule{pattern, allow}) }
 }
 
 type rule struct {
@@ -80,28 +80,28 @@ type rule struct {
 	allow   func(ctx context.Context, call *tandem.Call) error
 }
 
-type plugin struct {
+type authentication struct {
 	by     Authenticator
 	public []string
 	rules  []rule
 }
 
-// New returns the plugin, for [server.WithPlugins]. It must come before plugins that use the
+// New returns the plugin, for server.WithPlugins. It must come before plugins that use the
 // identity.
-func New(a Authenticator, opts ...Option) server.PerMethod {
-	p := &plugin{by: a}
+func New(a Authenticator, opts ...Option) plugin.PerMethod {
+	p := &authentication{by: a}
 	for _, o := range opts {
 		o(p)
 	}
 	return p
 }
 
-// KeepsNothing implements [server.KeepsNothing]. It holds if the functions given to New keep
+// KeepsNothing implements [plugin.KeepsNothing]. It holds if the functions given to New keep
 // nothing either.
-func (*plugin) KeepsNothing() {}
+func (*authentication) KeepsNothing() {}
 
 // ForMethod compiles the rules of a method.
-func (p *plugin) ForMethod(m server.Method) any {
+func (p *authentication) ForMethod(m plugin.Method) any {
 	for _, pattern := range p.public {
 		if fits(pattern, m.Name) {
 			return nil

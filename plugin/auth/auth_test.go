@@ -15,6 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/internal/testcert"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/plugin/auth"
 	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/server"
@@ -184,7 +185,7 @@ func TestByFunc(t *testing.T) {
 	if who, err := ask(t, address, "Who.AmI", client.WithPlugins(auth.Token("Bearer", "0b79"))); err != nil || who != "0b79" {
 		t.Errorf("got %q, %v", who, err)
 	}
-	for _, wrong := range []client.BeforeCall{auth.Token("Bearer", "0b79_ABC"), auth.Token("", "0b79")} {
+	for _, wrong := range []plugin.BeforeCall{auth.Token("Bearer", "0b79_ABC"), auth.Token("", "0b79")} {
 		_, err := ask(t, address, "Who.AmI", client.WithPlugins(wrong))
 		if e := tandem.AsError(err); e == nil || e.Code != tandem.Unauthenticated || e.Message != "Authorization failed " {
 			t.Errorf("got %v", err)

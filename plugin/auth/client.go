@@ -5,27 +5,27 @@ import (
 	"encoding/base64"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
-// Token returns a plugin for [client.WithPlugins] that sends the token with every call, and its
+// Token returns a plugin for client.WithPlugins that sends the token with every call, and its
 // tag: "Bearer", or another one that the server expects, or "".
-func Token(tag, token string) client.BeforeCall {
+func Token(tag, token string) plugin.BeforeCall {
 	if tag != "" {
 		token = tag + " " + token
 	}
 	return fixed{header, token}
 }
 
-// Login returns a plugin for [client.WithPlugins] that sends a user and a password with
+// Login returns a plugin for client.WithPlugins that sends a user and a password with
 // every call, for [Basic].
-func Login(user, password string) client.BeforeCall {
+func Login(user, password string) plugin.BeforeCall {
 	return Token("Basic", base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
 
-// Key returns a plugin for [client.WithPlugins] that sends a key with every call in the
+// Key returns a plugin for client.WithPlugins that sends a key with every call in the
 // metadata of that name, for [APIKey].
-func Key(name, key string) client.BeforeCall { return fixed{name, key} }
+func Key(name, key string) plugin.BeforeCall { return fixed{name, key} }
 
 type fixed struct{ name, value string }
 
@@ -35,12 +35,12 @@ func (f fixed) BeforeCall(_ context.Context, call *tandem.Call) error {
 	return nil
 }
 
-// KeepsNothing implements [client.KeepsNothing].
+// KeepsNothing implements [plugin.KeepsNothing].
 func (fixed) KeepsNothing() {}
 
 // TokenFrom is [Token] for tokens that change: source is called before every call, and its
 // error fails the call. It should keep the token until it is about to expire.
-func TokenFrom(tag string, source func(ctx context.Context) (token string, err error)) client.BeforeCall {
+func TokenFrom(tag string, source func(ctx context.Context) (token string, err error)) plugin.BeforeCall {
 	return sourced{tag, source}
 }
 
@@ -58,5 +58,5 @@ func (s sourced) BeforeCall(ctx context.Context, call *tandem.Call) error {
 	return Token(s.tag, token).BeforeCall(ctx, call)
 }
 
-// KeepsNothing implements [client.KeepsNothing].
+// KeepsNothing implements [plugin.KeepsNothing].
 func (sourced) KeepsNothing() {}

@@ -84,7 +84,7 @@ func (l *List) Set(opts ...Option) error {
 	return nil
 }
 
-// KeepsNothing implements server.KeepsNothing.
+// KeepsNothing implements plugin.KeepsNothing.
 func (*List) KeepsNothing() {}
 
 // ConnAccepted returns an error for a connection from an address that is not accepted.

@@ -22,7 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 // Side is the side on which calls are counted.
@@ -85,11 +85,11 @@ func New(opts ...Option) *Metrics {
 	return m
 }
 
-// KeepsNothing implements [server.KeepsNothing] and client.KeepsNothing.
+// KeepsNothing implements [plugin.KeepsNothing].
 func (*Metrics) KeepsNothing() {}
 
 // ForMethod returns the plugin that counts a server's calls of a method.
-func (m *Metrics) ForMethod(of server.Method) any {
+func (m *Metrics) ForMethod(of plugin.Method) any {
 	return (*served)(m.counters(key{Server, cmp.Or(of.Name, Other)}))
 }
 

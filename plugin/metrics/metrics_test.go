@@ -13,6 +13,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/plugin/metrics"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
@@ -160,14 +161,14 @@ func TestHistogram(t *testing.T) {
 // Counting allocates nothing.
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := metrics.New()
-	point := m.ForMethod(server.Method{Name: "A.B"})
+	point := m.ForMethod(plugin.Method{Name: "A.B"})
 	call, end := &tandem.Call{Method: "A.B"}, tandem.Outcome{Took: time.Millisecond}
-	served := point.(server.Intercepts).Intercept(func(context.Context, *tandem.Call) error { return nil })
+	served := point.(plugin.Intercepts).Intercept(func(context.Context, *tandem.Call) error { return nil })
 	called := m.Intercept(func(context.Context, *tandem.Call) error { return nil })
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(1000, func() {
 		_ = served(ctx, call)
-		point.(server.AfterResponse).AfterResponse(ctx, call, end)
+		point.(plugin.AfterResponse).AfterResponse(ctx, call, end)
 		_ = called(ctx, call)
 		m.AfterCall(ctx, call, end)
 	}); n > 0 {

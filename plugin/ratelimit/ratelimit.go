@@ -9,8 +9,8 @@
 //	srv := server.New(server.WithPlugins(auth, limits))
 //
 // A call beyond a limit is refused with ResourceExhausted, has not executed, and gets a
-// RetryAfter if that is known. No call waits here: for that there are [server.WithMaxConcurrency]
-// and [server.MethodConcurrency]. Rates are token buckets (golang.org/x/time/rate). The
+// RetryAfter if that is known. No call waits here: for that there are server.WithMaxConcurrency
+// and [plugin.MethodConcurrency]. Rates are token buckets (golang.org/x/time/rate). The
 // limits of callers and other keys are checked first, then those of methods, then those of
 // the server: the refused calls of one caller use up nothing that others share.
 package ratelimit
@@ -29,7 +29,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 // Limit is how many calls are allowed. Its zero fields limit nothing.
@@ -183,11 +183,11 @@ func New(opts ...Option) *Plugin {
 
 func (p *Plugin) add(s scope) { p.scopes = append(p.scopes, s) }
 
-// KeepsNothing implements [server.KeepsNothing].
+// KeepsNothing implements [plugin.KeepsNothing].
 func (*Plugin) KeepsNothing() {}
 
 // ForMethod compiles the limits that apply to a method.
-func (p *Plugin) ForMethod(m server.Method) any {
+func (p *Plugin) ForMethod(m plugin.Method) any {
 	var g gate
 	for i, s := range p.scopes {
 		switch {

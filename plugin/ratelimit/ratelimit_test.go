@@ -17,6 +17,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/plugin/ratelimit"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
@@ -30,11 +31,11 @@ func at(ip string, port int) *tandem.Peer {
 
 // chain returns a function that makes calls of a method through the limits.
 func chain(p *ratelimit.Plugin, method string, f tandem.Func) tandem.Func {
-	points := p.ForMethod(server.Method{Name: method})
+	points := p.ForMethod(plugin.Method{Name: method})
 	if points == nil {
 		return f
 	}
-	return points.(server.Intercepts).Intercept(f)
+	return points.(plugin.Intercepts).Intercept(f)
 }
 
 func nothing(context.Context, *tandem.Call) error { return nil }

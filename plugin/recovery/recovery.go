@@ -9,7 +9,7 @@ package recovery
 import (
 	"sync/atomic"
 
-	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 // Panic describes a panic, or a handler that has ended its goroutine.
@@ -25,13 +25,13 @@ type Plugin struct {
 	count atomic.Uint64
 }
 
-var _ server.Panicked = (*Plugin)(nil)
+var _ plugin.Panicked = (*Plugin)(nil)
 
 // New returns a plugin that calls tell with each panic, on the goroutine that panicked; tell
 // may be nil.
 func New(tell func(Panic)) *Plugin { return &Plugin{tell: tell} }
 
-// KeepsNothing implements [server.KeepsNothing].
+// KeepsNothing implements [plugin.KeepsNothing].
 func (*Plugin) KeepsNothing() {}
 
 // Count returns how many panics there were.

@@ -8,17 +8,17 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 // Func logs each registration as a line of text. It is a plugin for servers.
 type Func func(text string)
 
-// KeepsNothing implements [server.KeepsNothing].
+// KeepsNothing implements [plugin.KeepsNothing].
 func (Func) KeepsNothing() {}
 
 // ServiceRegistered logs a registration.
-func (f Func) ServiceRegistered(r *server.Registration) error {
+func (f Func) ServiceRegistered(r *plugin.Registration) error {
 	f(fmt.Sprintf("registered %s: %s", what(r), strings.Join(names(r), ", ")))
 	return nil
 }
@@ -26,23 +26,23 @@ func (f Func) ServiceRegistered(r *server.Registration) error {
 // Logger logs each registration at level Info. It is a plugin for servers.
 type Logger struct{ Log *slog.Logger }
 
-// KeepsNothing implements [server.KeepsNothing].
+// KeepsNothing implements [plugin.KeepsNothing].
 func (Logger) KeepsNothing() {}
 
 // ServiceRegistered logs a registration.
-func (l Logger) ServiceRegistered(r *server.Registration) error {
+func (l Logger) ServiceRegistered(r *plugin.Registration) error {
 	l.Log.Info("registered", "service", r.Service, "methods", names(r))
 	return nil
 }
 
-func what(r *server.Registration) string {
+func what(r *plugin.Registration) string {
 	if r.Receiver == nil {
 		return "function"
 	}
 	return fmt.Sprintf("service %s (%T)", r.Service, r.Receiver)
 }
 
-func names(r *server.Registration) (list []string) {
+func names(r *plugin.Registration) (list []string) {
 	for _, m := range r.Methods {
 		list = append(list, m.Name)
 	}

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 // The metadata.
@@ -70,10 +70,10 @@ func New(opts ...Option) *Plugin {
 	return p
 }
 
-// KeepsNothing implements [server.KeepsNothing] and client.KeepsNothing.
+// KeepsNothing implements [plugin.KeepsNothing].
 func (*Plugin) KeepsNothing() {}
 
-var _ server.BeforeRequestHeader = (*Plugin)(nil)
+var _ plugin.BeforeRequestHeader = (*Plugin)(nil)
 
 // BeforeRequestHeader begins a server's span, in the trace that the call came with.
 func (p *Plugin) BeforeRequestHeader(_ context.Context, call *tandem.Call) error {

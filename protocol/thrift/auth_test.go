@@ -21,6 +21,7 @@ import (
 	apache "github.com/apache/thrift/lib/go/thrift"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/plugin/auth"
 	"github.com/tandem-rpc/tandem/protocol/thrift"
 	"github.com/tandem-rpc/tandem/protocol/thrift/testdata/desk"
@@ -41,7 +42,7 @@ func (g *gate) Who(ctx context.Context) (string, error) {
 }
 
 // staffOnly is the same plugin as in package all's tests.
-func staffOnly() server.PerMethod {
+func staffOnly() plugin.PerMethod {
 	known := func(_ context.Context, name string) (any, error) {
 		if name == "staff" || name == "guest" {
 			return name, nil

@@ -36,7 +36,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/plugin"
 )
 
 const scope = "github.com/tandem-rpc/tandem/telemetry/otel"
@@ -89,7 +89,7 @@ func New(opts ...Option) *Plugin {
 
 // ForMethod returns the plugin for a server's calls of a method; _OTHER stands for methods that
 // do not exist.
-func (p *Plugin) ForMethod(m server.Method) any { return &served{p, newMethod(cmp.Or(m.Name, other))} }
+func (p *Plugin) ForMethod(m plugin.Method) any { return &served{p, newMethod(cmp.Or(m.Name, other))} }
 
 // served records a server's calls of one method.
 type served struct {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/telemetry/otel"
 	"github.com/tandem-rpc/tandem/transport"
@@ -99,7 +100,7 @@ func TestStringsAreUTF8(t *testing.T) {
 // sent.
 func TestOtherStringsAreUTF8(t *testing.T) {
 	s := newSetup()
-	m := s.plugin.ForMethod(server.Method{Name: "A.A"}).(server.Intercepts)
+	m := s.plugin.ForMethod(plugin.Method{Name: "A.A"}).(plugin.Intercepts)
 	call := &tandem.Call{Peer: &tandem.Peer{Addr: &net.UnixAddr{Name: "/\xff", Net: "unix"}}}
 	func() {
 		defer func() {

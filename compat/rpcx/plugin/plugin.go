@@ -9,10 +9,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tandem-rpc/tandem/plugin"
 	"github.com/tandem-rpc/tandem/plugin/metrics"
 	"github.com/tandem-rpc/tandem/plugin/ratelimit"
 	"github.com/tandem-rpc/tandem/plugin/reglog"
-	"github.com/tandem-rpc/tandem/server"
 )
 
 // AuthorizationAndServiceMethod has the credentials of a call and its method, for a server's
@@ -28,7 +28,7 @@ type AuthorizationAndServiceMethod struct {
 type LogRegisterPlugin struct{ Log *slog.Logger }
 
 // ServiceRegistered logs the service.
-func (p *LogRegisterPlugin) ServiceRegistered(r *server.Registration) error {
+func (p *LogRegisterPlugin) ServiceRegistered(r *plugin.Registration) error {
 	return reglog.Logger{Log: cmp.Or(p.Log, slog.Default())}.ServiceRegistered(r)
 }
 

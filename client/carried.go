@@ -1,4 +1,4 @@
-package call
+package client
 
 import (
 	"context"
@@ -10,50 +10,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
-
-// Messages is a stream of encoded messages over a connection of another protocol. Package
-// client's Messages documents its methods.
-type Messages interface {
-	Send(message []byte) error
-	CloseSend() error
-	Receive() ([]byte, error)
-	Trailer() tandem.Metadata
-	Close() error
-}
-
-// Carriage is how a stream is opened over a connection of another protocol.
-type Carriage struct {
-	At   *tandem.Peer
-	Gone <-chan struct{} // closed when the connection is closed on this side
-	// Open opens the stream, which ends with ctx. It returns when the request is on
-	// its way.
-	Open func(ctx context.Context) (Messages, error)
-}
-
-// CarryStream is Invoke for streams of another protocol.
-func CarryStream(ctx context.Context, e *session.Env, call *tandem.Call, c Carriage) error {
-	o, ok := call.Body.(*Outgoing)
-	if !ok {
-		return foreignBody(call)
-	}
-	return o.between(ctx, call, func() error { return carryStream(ctx, e, call, o, c) })
-}
-
-func carryStream(ctx context.Context, e *session.Env, call *tandem.Call, o *Outgoing, c Carriage) error {
-	p := o.begin(call.Kind, c.At)
-	if p == nil {
-		return refused(tandem.Canceled, "the call of %s is over", call.Method)
-	}
-	p.Release() // only sessions need it
-	st, err := openCarried(ctx, e, call, c)
-	if err == nil && !o.take(st) {
-		_ = st.Close() // a faster attempt won
-	}
-	o.end(nil, call, c.At, err)
-	return err
-}
 
 // carried is a stream over a connection of another protocol. A goroutine receives one message
 // ahead of RecvMsg, so that the end of the stream is known when it happens, also to a caller
@@ -77,15 +36,17 @@ type carried struct {
 	closed  bool // CloseSend was called
 }
 
-func openCarried(ctx context.Context, e *session.Env, call *tandem.Call, c Carriage) (*carried, error) {
+// openCarried opens a stream by open, which returns when the request is on its way. The stream
+// ends with ctx, and when gone, the end of its connection on this side, is closed.
+func openCarried(ctx context.Context, e *session.Env, attempt *tandem.Call, gone <-chan struct{}, open func(context.Context) (Messages, error)) (*carried, error) {
 	st := &carried{
-		env: e, codec: e.Codec(call.Codec), gone: c.Gone,
+		env: e, codec: e.Codec(attempt.Codec), gone: gone,
 		arrived: make(chan []byte), unread: make(chan struct{}), ended: make(chan struct{}),
 	}
-	st.ctx, st.cancel = session.StreamContext(ctx, call.Deadline)
-	late := time.AfterFunc(streamOpening, func() { st.cancel(context.DeadlineExceeded) })
+	st.ctx, st.cancel = session.StreamContext(ctx, attempt.Deadline)
+	late := time.AfterFunc(call.StreamOpening, func() { st.cancel(context.DeadlineExceeded) })
 	var err error
-	st.messages, err = c.Open(st.ctx)
+	st.messages, err = open(st.ctx)
 	late.Stop()
 	if cause := context.Cause(st.ctx); cause != nil {
 		if err == nil {
@@ -95,7 +56,7 @@ func openCarried(ctx context.Context, e *session.Env, call *tandem.Call, c Carri
 	}
 	if err == nil && !e.Spawn(st.receive) {
 		_ = st.messages.Close()
-		err = refused(tandem.Unavailable, "closed")
+		err = notSent(tandem.Unavailable, "closed")
 	}
 	if err != nil {
 		st.cancel(err)
