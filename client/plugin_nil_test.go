@@ -37,7 +37,9 @@ func (a absentMinded) BeforeRequestBody(context.Context, *tandem.Call) error   {
 
 func (a absentMinded) AfterRequestBody(context.Context, *tandem.Call, any) error { return nil }
 
-func (a absentMinded) BeforeResponse(context.Context, *tandem.Call, any, error) error { return nil }
+func (a absentMinded) BeforeResponse(context.Context, *tandem.Call, any, error) error {
+	return a.nothing
+}
 
 // failing returns a client of a server whose methods fail, both with the plugins.
 func failing(t *testing.T, p absentMinded) *client.Client {

@@ -206,12 +206,17 @@ func testRefusal(t *testing.T, point string, refusal error, code tandem.Code) {
 	}
 }
 
-// A call that a plugin refuses before the method runs is known not to have executed.
+// A call that a plugin refuses before the method runs is known not to have executed, also if
+// another plugin replaces its error.
 func TestRefusedIsNotExecuted(t *testing.T) {
-	w := &witness{diary: &diary{}, refuse: "after header", err: errors.New("no")}
-	c := talker(t, server.WithPlugins(w))
-	if err := c.Call(t.Context(), "Talker.Repeat", "hi", nil); err == nil || tandem.MayHaveExecuted(err) {
-		t.Errorf("got %v, which may have run", err)
+	d := &diary{}
+	w := &witness{diary: d, refuse: "after header", err: errors.New("no")}
+	other := &witness{diary: d, refuse: "before response", err: errors.New("another word for no")}
+	for _, plugins := range [][]any{{w}, {other, w}} {
+		c := talker(t, server.WithPlugins(plugins...))
+		if err := c.Call(t.Context(), "Talker.Repeat", "hi", nil); err == nil || tandem.MayHaveExecuted(err) {
+			t.Errorf("got %v, which may have run", err)
+		}
 	}
 }
 

@@ -53,19 +53,11 @@ func (b *pointBody) refuse(err error) error {
 func (b *pointBody) Encode(v any) error { return b.send(v, b.Body.Encode) }
 
 func (b *pointBody) send(v any, encode func(any) error) error {
-	for _, to := range b.points.answer {
-		if err := to.BeforeResponse(b.ctx, b.call, v, nil); err != nil {
-			return pluginError(err)
-		}
+	err := eachAfter(b.points.answer, func(to plugin.BeforeResponse) error { return to.BeforeResponse(b.ctx, b.call, v, nil) })
+	if err != nil {
+		return err
 	}
 	return encode(v)
-}
-
-// pluginError returns the error of a plugin that replaces a reply; the method has run.
-func pluginError(err error) error {
-	e := *tandem.AsError(err)
-	e.NotExecuted = false
-	return &e
 }
 
 // Stream returns the call's stream.

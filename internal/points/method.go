@@ -143,12 +143,7 @@ func (p *Method) run(ctx context.Context, call *tandem.Call, f tandem.Func) erro
 	if err == nil && call.Kind != tandem.Streaming {
 		return nil // the reply has passed
 	}
-	for _, to := range p.body.answer {
-		if instead := to.BeforeResponse(ctx, call, nil, err); instead != nil {
-			err = instead
-		}
-	}
-	return err
+	return replace(p.body.answer, err, func(to plugin.BeforeResponse, err error) error { return to.BeforeResponse(ctx, call, nil, err) })
 }
 
 func (p *Method) begin(ctx context.Context, call *tandem.Call, f tandem.Func) error {
