@@ -59,10 +59,13 @@
 // # Errors and panics
 //
 // An error of a plugin fails the call, or the attempt, which the fail mode may then make
-// elsewhere if the code allows it. The caller gets the error as a [*tandem.Error]. One without a
-// code, from a point before the method or the response, becomes PermissionDenied, and says that
-// the call was not executed. A nil that a point of the response returns leaves the error of the
-// call as it is.
+// elsewhere if the code allows it. The caller gets the error as a [*tandem.Error].
+//
+//   - At the points of the request, the error says that the call was not executed, and has the
+//     code PermissionDenied if it has none.
+//   - At the points of the response, the error replaces that of the call, if there is one; nil
+//     leaves it. It can't change whether the call may have been executed.
+//   - An error of Intercept is passed on as it is.
 //
 // A panic is logged and fails the call in which it happened, with Internal; other calls go on. A
 // panic at a point that returns no error does not fail the call.
