@@ -3,11 +3,10 @@ package registrytest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/tandem-rpc/tandem/registry/adapter"
 
 	"github.com/tandem-rpc/tandem/registry"
 )
@@ -22,7 +21,7 @@ func beside(s *session) {
 	if s.err != nil {
 		return
 	}
-	text, err := adapter.Encode(instance("document"))
+	text, err := json.Marshal(instance("document"))
 	if err != nil {
 		s.failf("%w", err)
 		return

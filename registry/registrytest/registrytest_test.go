@@ -2,14 +2,13 @@ package registrytest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tandem-rpc/tandem/registry/adapter"
 
 	"go.uber.org/goleak"
 
@@ -203,7 +202,8 @@ func (l *lossy) DocumentsOf(target registry.Target) (registry.Documents, string,
 type listing struct{ *registry.Memory }
 
 func (l listing) SwapDocument(ctx context.Context, key string, old, text []byte) error {
-	if in, err := adapter.Decode(text); err == nil {
+	var in tandem.Instance
+	if json.Unmarshal(text, &in) == nil && in.Validate() == nil {
 		if _, err := l.Register(ctx, in); err != nil {
 			return err
 		}
