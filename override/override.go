@@ -32,7 +32,6 @@ const (
 // Limits of a document.
 const (
 	MaxOverrides = 2000
-	maxText      = 1000 // bytes of an author or a reason
 	maxLabels    = 16
 )
 
@@ -102,18 +101,24 @@ func (o *Override) Validate() error {
 		return fmt.Errorf("instance id of %d bytes, limit %d", len(o.Instance), tandem.MaxInstanceID)
 	case len(o.Labels) > maxLabels:
 		return fmt.Errorf("%d labels, limit %d", len(o.Labels), maxLabels)
-	case o.State != "" && o.State != Enabled && o.State != Disabled && o.State != Draining:
-		return fmt.Errorf("state %.40q: want enabled, disabled or draining", o.State)
-	case o.Weight < 0 || o.Weight > tandem.MaxWeight || o.From < 0 || o.From > tandem.MaxWeight:
-		return fmt.Errorf("weight %d from %d: want 1 to %d; an instance that shall get no calls is disabled", o.Weight, o.From, tandem.MaxWeight)
 	case (o.State == "") == (o.Weight == 0):
 		return errors.New("want either a state or a weight")
+	case o.State != "" && o.State != Enabled && o.State != Disabled && o.State != Draining:
+		return fmt.Errorf("state %.40q: want enabled, disabled or draining", o.State)
+	case len(o.By) > policy.MaxReason || len(o.Why) > policy.MaxReason:
+		return fmt.Errorf("author or reason is longer than %d bytes", policy.MaxReason)
+	}
+	return o.checkWeight()
+}
+
+func (o *Override) checkWeight() error {
+	switch most := tandem.MaxWeight; {
+	case o.Weight < 0 || o.Weight > most || o.From < 0 || o.From > most:
+		return fmt.Errorf("weight %d from %d: want 1 to %d; an instance that shall get no calls is disabled", o.Weight, o.From, most)
 	case o.Ramp < 0 || time.Duration(o.Ramp) > 24*time.Hour:
 		return errors.New("ramp: want 0s to 24h")
 	case o.Ramp > 0 && o.Weight == 0:
 		return errors.New("a ramp without a weight")
-	case len(o.By) > maxText || len(o.Why) > maxText:
-		return fmt.Errorf("author or reason is longer than %d bytes", maxText)
 	}
 	return nil
 }
