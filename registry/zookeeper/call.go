@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // errInterrupted is returned by an operation whose connection was lost. The server may
@@ -181,9 +185,15 @@ func (l *link) create(ctx context.Context, at string, data []byte, acl []zk.ACL)
 	return err
 }
 
+// makeDir makes a directory and those above it that are missing. All users share the one of
+// registry.OverridesKey, so everybody may create nodes in it and below.
 func (l *link) makeDir(ctx context.Context, dir string, acl []zk.ACL) error {
 	if dir == "/" {
 		return nil
+	}
+	all := zk.WorldACL(zk.PermCreate)[0]
+	if strings.HasPrefix(dir+"/", registry.OverridesKey("")) && !slices.Contains(acl, all) {
+		acl = append(slices.Clone(acl), all)
 	}
 	err := l.make(ctx, dir, nil, zk.FlagPersistent, acl)
 	if errors.Is(err, zk.ErrNoNode) {

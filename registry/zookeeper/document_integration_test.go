@@ -75,6 +75,29 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// TestTwoUsersHaveDocuments: a user whose nodes others may not touch does not keep them from
+// documents of their own, neither by a report nor by a document.
+func TestTwoUsersHaveDocuments(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for i, user := range []string{"ann", "bob", "eve"} {
+		r := open(t, "zookeeper://"+s.address()+"/users/"+user+"?ttl=4s&acl=creator", WithAuth(user, "secret"), logged(t))
+		d, key, err := r.DocumentsOf(registry.Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			err = d.PutReport(t.Context(), key, "me", nil, time.Minute)
+		}
+		if err := errors.Join(err, d.(registry.DocumentWriter).SwapDocument(t.Context(), key, nil, []byte("of "+user))); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+		if _, _, err := s.connect(t).Get(key); !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("a stranger reads the document of %s: %v", user, err)
+		}
+	}
+}
+
 // TestReportsAreBounded: a new report replaces that of a process that has ended but whose
 // session has not expired yet, and a report over the limit is refused.
 func TestReportsAreBounded(t *testing.T) {
