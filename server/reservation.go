@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"reflect"
 	"sync"
 	"time"
@@ -58,12 +59,46 @@ func (r *Reservation) Reserve(n int64) error {
 	if h.Try(n) {
 		return nil
 	}
+	r.park()
+	return h.Grow(r.ctx, n, r.conn.StallTimeout())
+}
+
+// park gives up the call's slot of overload control, before the first wait.
+func (r *Reservation) park() {
 	if r.call != nil && r.call.Kind != tandem.Streaming {
 		if a, ok := r.call.Body.(*admitted); ok {
 			a.slot.Park(a.gate, a.env.Now()).Tell()
 		}
 	}
-	return h.Grow(r.ctx, n, r.conn.StallTimeout())
+}
+
+// ReserveReading is Reserve for a message that arrives on a connection whose requests share a
+// receive window, as those of HTTP/2 do: a message that waited unread would keep the data of the
+// others from arriving. While it waits it reads from message, and returns what it has read as
+// early, nil for nothing; the caller reads the rest from message. message must return io.EOF at the
+// end of the message, and must limit how long a Read takes. Bytes that are read early count against
+// the half of [WithMemory] that is for them, and the request is refused if they find no room. If a
+// Read fails, its error is returned.
+func (r *Reservation) ReserveReading(n int64, message io.Reader) (early io.Reader, err error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	h := r.held()
+	if h.Try(n) {
+		return nil, nil
+	}
+	r.park()
+	var a ahead
+	err = h.GrowReading(r.ctx, n, r.conn.StallTimeout(), func() error {
+		if !h.Begin(aheadPiece) {
+			return h.Exhausted(n)
+		}
+		return a.readPiece(message)
+	})
+	if err != nil || len(a.pieces) == 0 {
+		return nil, err
+	}
+	return &a, nil
 }
 
 // Await is Reserve for the goroutine that reads the connection, which does not read on

@@ -165,8 +165,8 @@ func (h *Hold) Press() bool {
 	return len(refused) > 0
 }
 
-// Begin counts n bytes of a request that have arrived before it could hold them. Bytes that it
-// gets later include these. It returns false if there is no room for them.
+// Begin counts n bytes of a request that arrive before it can hold them. Bytes that it gets
+// later include these. It returns false if there is no room for them.
 func (h *Hold) Begin(n int64) bool {
 	if h == nil {
 		return true
@@ -203,7 +203,8 @@ func (h *Hold) Release() {
 	}
 	h.account.budget.settle(func(b *Budget) {
 		b.leave(h)
-		b.take(h, h.n) // also ends what Begin counted
+		b.take(h, h.n)
+		b.begin(h, -h.early)
 		h.refused, h.expected = false, 0
 	})
 }
@@ -248,8 +249,8 @@ func (b *Budget) lends(h *Hold) bool {
 }
 
 func (b *Budget) give(h *Hold, n int64) {
-	if h.early > 0 {
-		b.begin(h, -h.early)
+	if n > 0 && h.early > 0 {
+		b.begin(h, -min(n, h.early))
 	}
 	if h.refused {
 		b.refusedBytes += n

@@ -2,6 +2,8 @@ package budget
 
 import (
 	"context"
+	"errors"
+	"io"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -31,6 +33,16 @@ const retryAfter = 100 * time.Millisecond
 // request for as long as patience, Grow refuses younger ones for this one; if there are none
 // and ctx has no deadline, it gives up. Its error says that the request was not executed.
 func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error {
+	return h.GrowReading(ctx, n, patience, nothingToRead)
+}
+
+func nothingToRead() error { return io.EOF }
+
+// GrowReading is Grow for a request that must not leave its message unread while it waits. Until
+// there is room it calls read, which reads a part of the message and counts it with Begin; after
+// io.EOF it waits as Grow does. With any other error of read, it stops waiting and returns that
+// error. ctx does not end a read.
+func (h *Hold) GrowReading(ctx context.Context, n int64, patience time.Duration, read func() error) error {
 	if h == nil {
 		return nil
 	}
@@ -38,26 +50,33 @@ func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error 
 	if h.Ask(n, func(granted bool) { answer <- granted }) {
 		return nil
 	}
+	for ctx.Err() == nil && len(answer) == 0 {
+		if err := read(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return h.abort(n, answer, err)
+		}
+	}
+	return h.await(ctx, n, patience, answer)
+}
+
+// await waits for the answer to a request for n bytes, as Grow does.
+func (h *Hold) await(ctx context.Context, n int64, patience time.Duration, answer <-chan bool) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	_, timed := ctx.Deadline()
 	for served := h.account.budget.Served(); ; {
 		select {
 		case granted := <-answer:
-			if granted {
-				return nil
-			}
-			return h.Exhausted(n)
+			return h.outcome(n, granted)
 		case <-ctx.Done():
-			h.withdraw()
 			e := tandem.AsError(ctx.Err())
 			e.NotExecuted = true
-			return e
+			return h.abort(n, answer, e)
 		case <-timer.C:
 			now := h.account.budget.Served()
 			if now == served && !h.Press() && !timed {
-				h.withdraw()
-				return h.Exhausted(n)
+				return h.abort(n, answer, h.Exhausted(n))
 			}
 			served = now
 			timer.Reset(patience)
@@ -65,8 +84,25 @@ func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error 
 	}
 }
 
-// withdraw stops waiting. Bytes that were granted meanwhile stay held.
-func (h *Hold) withdraw() { h.account.budget.settle(func(b *Budget) { b.leave(h) }) }
+// outcome is the result of a wait for n bytes that was granted or refused.
+func (h *Hold) outcome(n int64, granted bool) error {
+	if granted {
+		return nil
+	}
+	return h.Exhausted(n)
+}
+
+// abort stops waiting, and returns err unless the answer has come first. Bytes that are granted at
+// the same moment stay held.
+func (h *Hold) abort(n int64, answer <-chan bool, err error) error {
+	h.account.budget.settle(func(b *Budget) { b.leave(h) })
+	select {
+	case granted := <-answer:
+		return h.outcome(n, granted)
+	default: // there is none if the hold was released
+		return err
+	}
+}
 
 // Reserver reserves memory for one request.
 type Reserver interface {

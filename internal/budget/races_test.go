@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -13,7 +14,7 @@ import (
 )
 
 // TestRandomRequests runs requests in goroutines that begin, grow, shrink, are canceled while
-// they wait, reach their deadline, go on after a refusal, or lose their connection together
+// they wait or read, reach their deadline, go on after a refusal, or lose their connection together
 // with its other requests. In the end nothing is held, and nothing waits.
 func TestRandomRequests(t *testing.T) {
 	for seed := range uint64(100) {
@@ -48,9 +49,12 @@ func requests(t *testing.T, seed uint64) {
 	}
 }
 
+// readPause is the longest time that a read of request takes.
+const readPause = 100 * time.Millisecond
+
 // request is one request of a connection, which holds nothing when it returns.
 func request(t *testing.T, r *rand.Rand, conn context.Context, account *budget.Account) {
-	pause := func() { time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond) }
+	pause := func() { time.Sleep(time.Duration(r.Int64N(int64(readPause)))) }
 	pause()
 	h := account.Hold()
 	defer h.Release()
@@ -64,12 +68,21 @@ func request(t *testing.T, r *rand.Rand, conn context.Context, account *budget.A
 	defer cancel()
 	for range r.IntN(8) {
 		began := time.Now()
-		err := h.Grow(ctx, 1+r.Int64N(playLimit/3), 50*time.Millisecond)
+		err := h.GrowReading(ctx, 1+r.Int64N(playLimit/3), 50*time.Millisecond, func() error {
+			if r.IntN(3) == 0 {
+				return io.EOF
+			}
+			if !h.Begin(r.Int64N(playLimit / 50)) {
+				return h.Exhausted(1)
+			}
+			pause()
+			return nil
+		})
 		deadline, timed := ctx.Deadline()
 		switch {
 		case err != nil && tandem.MayHaveExecuted(err):
 			t.Error("may have executed: ", err)
-		case timed && time.Now().After(deadline) && began.Before(deadline):
+		case timed && time.Since(deadline) > readPause && began.Before(deadline):
 			t.Errorf("it waited for %v beyond its deadline", time.Since(deadline))
 		case err != nil && r.IntN(4) > 0:
 			return
