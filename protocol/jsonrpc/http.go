@@ -162,23 +162,24 @@ func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, errTooLarge
 	}
 	control := http.NewResponseController(w)
+	in := &incoming{body: r.Body, control: control, stall: c.StallTimeout(), waitsUnread: r.ProtoMajor < 2}
 	var message bytes.Buffer
 	declared := r.ContentLength >= 0
 	if declared {
-		if err := c.reserve(r.ContentLength); err != nil {
+		if err := c.reserve(in, r.ContentLength, r.ContentLength); err != nil {
 			return nil, err
 		}
 	}
 	for {
 		if !declared {
-			if err := c.reserve(stallBytes); err != nil {
+			if err := c.reserve(in, stallBytes, int64(c.MaxMessage()-message.Len())+1); err != nil {
 				return nil, err
 			}
 		}
 		if err := control.SetReadDeadline(time.Now().Add(c.StallTimeout())); err != nil {
 			return nil, err
 		}
-		_, err := io.CopyN(&message, r.Body, min(stallBytes, int64(c.MaxMessage()-message.Len())+1))
+		_, err := io.CopyN(&message, in, min(stallBytes, int64(c.MaxMessage()-message.Len())+1))
 		switch {
 		case errors.Is(err, io.EOF):
 			// net/http continues to read, to notice that the client is gone.
@@ -192,12 +193,78 @@ func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // reserve reserves memory for n more bytes of a message, each of which is in memory several
-// times.
-func (c *conn) reserve(n int64) error {
-	if n <= smallMessage {
+// times. rest is how many bytes the message may still have.
+func (c *conn) reserve(in *incoming, n, rest int64) error {
+	switch {
+	case n <= smallMessage:
 		return nil
+	case in.waitsUnread:
+		return c.held.Reserve(copies * n)
 	}
-	return c.held.Reserve(copies * n)
+	in.wait = waiting{in: in, left: rest}
+	early, err := c.held.ReserveReading(copies*n, &in.wait)
+	switch {
+	case early == nil:
+	case in.early == nil:
+		in.early = early
+	default:
+		in.early = io.MultiReader(in.early, early)
+	}
+	return err
+}
+
+// incoming is the message of a POST.
+type incoming struct {
+	early       io.Reader // what was read while it waited for memory; nil for nothing
+	body        io.Reader
+	control     *http.ResponseController
+	stall       time.Duration
+	waitsUnread bool    // it is not read while it waits: over HTTP/1, or since all of it has been read
+	wait        waiting // here, so that a message that need not wait costs no allocation
+}
+
+// Read reads what was read early, and then the body.
+func (in *incoming) Read(b []byte) (int, error) {
+	if in.early != nil {
+		if n, err := in.early.Read(b); err == nil {
+			return n, nil
+		}
+		in.early = nil
+	}
+	return in.body.Read(b)
+}
+
+// waiting reads on in a message that waits for memory, over HTTP/2: net/http lets all requests of
+// a connection send 1 MiB together until their handlers read, so those that waited unread would
+// keep the data of those that have memory from arriving.
+type waiting struct {
+	in      *incoming
+	left    int64 // bytes until the message ends
+	unpaced int   // bytes until the read deadline is set again
+}
+
+// Read reads from the body.
+func (w *waiting) Read(b []byte) (int, error) {
+	if w.left <= 0 {
+		return 0, io.EOF
+	}
+	if w.unpaced <= 0 {
+		w.unpaced = stallBytes
+		if err := w.in.control.SetReadDeadline(time.Now().Add(w.in.stall)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := w.in.body.Read(b[:min(int64(len(b)), w.left)])
+	w.left -= int64(n)
+	w.unpaced -= n
+	if w.left > 0 && err == nil || err != nil && !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	w.in.waitsUnread = true
+	if err := w.in.control.SetReadDeadline(time.Time{}); err != nil { // the server keeps the client waiting from now on
+		return n, err
+	}
+	return n, io.EOF
 }
 
 // smallMessage is how many bytes need no reservation.

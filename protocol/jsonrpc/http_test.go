@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,3 +301,73 @@ type recorder struct {
 func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
+
+// Posts on one HTTP/2 connection of which not all find memory at once do not keep each other's data
+// from arriving: those for which there is room are answered, the others are refused at once.
+func TestPostsThatWait(t *testing.T) {
+	const size, memory = 128 << 10, 16 << 20
+	fit, fitUndeclared := 50, 30 // the memory of one of unknown length is reserved in steps
+	for name, c := range map[string]struct {
+		posts, memory int
+		undeclared    bool
+	}{
+		"fit":                 {fit, memory, false},
+		"too many":            {100, memory / 4, false},
+		"fit, no length":      {fitUndeclared, memory, true},
+		"too many, no length": {100, memory / 4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, network := bubble(t, server.WithMemory(int64(c.memory)))
+				if err := srv.RegisterFunc("Text.Length", func(s string) int { return len(s) }); err != nil {
+					t.Fatal(err)
+				}
+				tr := &http.Transport{
+					Protocols: new(http.Protocols), MaxConnsPerHost: 1,
+					DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return network.Dial(ctx, "a") },
+				}
+				tr.Protocols.SetUnencryptedHTTP2(true)
+				defer tr.CloseIdleConnections()
+				message := `{"jsonrpc":"2.0","id":1,"method":"Text.Length","params":["` + strings.Repeat("a", size) + `"]}`
+				began := time.Now()
+				var wg sync.WaitGroup
+				var done, refused atomic.Int64
+				for range c.posts {
+					wg.Go(func() {
+						var body io.Reader = strings.NewReader(message)
+						if c.undeclared {
+							body = struct{ io.Reader }{body} // net/http sends no Content-Length for this type
+						}
+						req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a/jsonrpc", body)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						req.Header.Set("Content-Type", "application/json")
+						res, err := tr.RoundTrip(req)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						defer res.Body.Close()
+						switch answer, err := io.ReadAll(res.Body); {
+						case err == nil && strings.Contains(string(answer), fmt.Sprintf(`"result":%d`, size)):
+							done.Add(1)
+						case err == nil && strings.Contains(string(answer), "-32008"):
+							refused.Add(1)
+						default:
+							t.Errorf("%d %.200s, %v", res.StatusCode, answer, err)
+						}
+					})
+				}
+				wg.Wait()
+				if took := time.Since(began); took > 0 {
+					t.Errorf("%d posts took %v: they have waited for each other's data", c.posts, took)
+				}
+				if done.Load() == 0 || c.memory == memory && refused.Load() > 0 {
+					t.Errorf("%d of %d are answered, %d refused", done.Load(), c.posts, refused.Load())
+				}
+			})
+		})
+	}
+}

@@ -28,6 +28,8 @@ type exchange struct {
 	method  *server.Method // nil if there is none
 	w       http.ResponseWriter
 	r       *http.Request
+	body    io.Reader // of the request
+	wait    waiting   // here, so that a message that need not wait costs no allocation
 	control *http.ResponseController
 	held    *server.Reservation
 
@@ -152,7 +154,7 @@ func (x *exchange) message() ([]byte, error) {
 		return nil, tooLarge(most)
 	}
 	if length > smallMessage {
-		if err := x.held.Reserve(copies * length); err != nil {
+		if err := x.reserve(length); err != nil {
 			return nil, err
 		}
 	}
@@ -200,12 +202,57 @@ func (x *exchange) skip(most int64) {
 // is taken before it has arrived.
 const piece = 64 << 10
 
+// reserve reserves memory for a message of length bytes.
+func (x *exchange) reserve(length int64) error {
+	if x.r.ProtoMajor < 2 {
+		return x.held.Reserve(copies * length)
+	}
+	x.wait = waiting{x: x, left: length}
+	early, err := x.held.ReserveReading(copies*length, &x.wait)
+	if early != nil {
+		x.body = io.MultiReader(early, x.body)
+	}
+	return err
+}
+
+// waiting reads on in a message that waits for memory, over HTTP/2: net/http lets all requests of
+// a connection send 1 MiB together until their handlers read, so those that waited unread would
+// keep the data of those that have memory from arriving.
+type waiting struct {
+	x       *exchange
+	left    int64 // bytes until the message ends
+	unpaced int   // bytes until the read deadline is set again
+}
+
+// Read reads from the body.
+func (w *waiting) Read(b []byte) (int, error) {
+	if w.left <= 0 {
+		return 0, io.EOF
+	}
+	if w.unpaced <= 0 {
+		w.unpaced = piece
+		if err := w.x.control.SetReadDeadline(time.Now().Add(w.x.conn.StallTimeout())); err != nil {
+			return 0, err
+		}
+	}
+	n, err := w.x.body.Read(b[:min(int64(len(b)), w.left)])
+	w.left -= int64(n)
+	w.unpaced -= n
+	if w.left > 0 || err != nil {
+		return n, err
+	}
+	if err := w.x.control.SetReadDeadline(time.Time{}); err != nil { // the server keeps the consumer waiting from now on
+		return n, err
+	}
+	return n, io.EOF
+}
+
 // full fills p from the request, and appends it to b.
 func (x *exchange) full(b *bytes.Buffer, p []byte) error {
 	if err := x.control.SetReadDeadline(time.Now().Add(x.conn.StallTimeout())); err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(x.r.Body, p); err != nil {
+	if _, err := io.ReadFull(x.body, p); err != nil {
 		return err
 	}
 	b.Write(p)

@@ -78,7 +78,7 @@ func (name iface) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := web.Conn(r.Context())
-	x := &exchange{conn: c, w: w, r: r, control: http.NewResponseController(w)}
+	x := &exchange{conn: c, w: w, r: r, body: r.Body, control: http.NewResponseController(w)}
 	x.name = string(name) + "." + r.PathValue("method")
 	if x.method = find(c, string(name), r.PathValue("method")); x.method != nil {
 		x.name = x.method.Name

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -285,5 +286,52 @@ func TestTooLargeIsReadFirst(t *testing.T) {
 	defer res.Body.Close()
 	if res.Header.Get("Grpc-Status") != "8" || !rest.over.Load() {
 		t.Errorf("%v, the request is read: %v", res.Header, rest.over.Load())
+	}
+}
+
+// Requests on one HTTP/2 connection of which not all find memory at once do not keep each other's
+// data from arriving: those for which there is room are read, the others are refused at once.
+func TestRequestsThatWait(t *testing.T) {
+	const size, memory = 128 << 10, 16 << 20
+	for requests, memory := range map[int]int64{50: memory, 100: memory / 4} {
+		synctest.Test(t, func(t *testing.T) {
+			c := consumer(t, server.WithMemory(memory))
+			c.Transport.(*http.Transport).MaxConnsPerHost = 1 //nolint:forcetypeassert // it is consumer's
+			message := framed(0, strings.Repeat("\x80", size))
+			began := time.Now()
+			var wg sync.WaitGroup
+			var read, refused atomic.Int64
+			for range requests {
+				wg.Go(func() {
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a/com.shop.Stock/hello", strings.NewReader(message))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					req.Header.Set("Content-Type", kind)
+					res, err := c.Do(req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = res.Body.Close()
+					switch why := res.Header.Get("Grpc-Message"); {
+					case strings.Contains(why, "not Triple's wrapper"):
+						read.Add(1)
+					case res.Header.Get("Grpc-Status") == "8":
+						refused.Add(1)
+					default:
+						t.Errorf("%v", res.Header)
+					}
+				})
+			}
+			wg.Wait()
+			if took := time.Since(began); took > 0 {
+				t.Errorf("%d requests took %v: they have waited for each other's data", requests, took)
+			}
+			if read.Load() == 0 || requests == 50 && refused.Load() > 0 {
+				t.Errorf("%d of %d are read, %d refused", read.Load(), requests, refused.Load())
+			}
+		})
 	}
 }

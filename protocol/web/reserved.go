@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -28,6 +29,9 @@ type reserving struct {
 	left      int64   // bytes to read until the message ends, or more memory must be reserved
 	held      int64   // bytes of memory reserved for the message
 	begun     bool
+	early     io.Reader // what was read while the message waited for memory; nil for nothing
+	ended     bool      // a body without envelopes has been read to its end
+	wait      waiting   // here, so that a message that need not wait costs no allocation
 }
 
 // copies is how many times the bytes of a message are in memory while connect reads it: in
@@ -53,9 +57,20 @@ func (in *reserving) Read(b []byte) (int, error) {
 	if err := in.makeRoom(); err != nil {
 		return 0, err
 	}
-	n, err := in.ReadCloser.Read(b[:min(int64(len(b)), in.left)])
+	n, err := in.read(b[:min(int64(len(b)), in.left)])
 	in.left -= int64(n)
 	return n, err
+}
+
+// read reads what was read early, and then the body.
+func (in *reserving) read(b []byte) (int, error) {
+	if in.early != nil {
+		if n, err := in.early.Read(b); err == nil {
+			return n, nil
+		}
+		in.early = nil
+	}
+	return in.ReadCloser.Read(b)
 }
 
 // makeRoom reserves memory for the rest of a message without an envelope, as far as its
@@ -101,7 +116,7 @@ func (in *reserving) readEnvelope(b []byte) (int, error) {
 		}
 		return n, err
 	}
-	n, err := in.ReadCloser.Read(b[:min(int64(len(b)), in.left)])
+	n, err := in.read(b[:min(int64(len(b)), in.left)])
 	if in.left -= int64(n); in.left == 0 {
 		in.got = 0
 	}
@@ -119,11 +134,73 @@ func (in *reserving) admitEnvelope() error {
 	return in.tooLarge(in.left)
 }
 
-// reserve waits for memory, and then starts the time limit for the body again.
+// reserve waits for memory. Over HTTP/2 it reads the message meanwhile: net/http lets all requests
+// of a connection send 1 MiB together until their handlers read, so those that waited unread would
+// keep the data of those that have memory from arriving.
 func (in *reserving) reserve(n int64) error {
-	if n <= copies*step && in.held == 0 {
+	switch {
+	case n <= copies*step && in.held == 0:
 		return nil
+	case in.x.req.ProtoMajor < 2 || in.ended:
+		return in.await(n)
 	}
+	w := &in.wait
+	*w = waiting{in: in, left: in.left}
+	if in.x.req.ContentLength < 0 && !in.enveloped {
+		w.left = int64(in.x.method.MaxMessage) + 1 // one more, for the refusal
+	}
+	early, err := in.x.memory.ReserveReading(n, w)
+	switch {
+	case w.failed != nil && errors.Is(err, w.failed):
+		return err
+	case err != nil:
+		return in.refusal(err)
+	case early == nil:
+	case in.early == nil:
+		in.early = early
+	default:
+		in.early = io.MultiReader(in.early, early)
+	}
+	in.held += n
+	return nil
+}
+
+// waiting reads on in a message that waits for memory.
+type waiting struct {
+	in     *reserving
+	left   int64 // bytes until the message ends
+	failed error // why the body could not be read
+}
+
+// Read reads from the body, which must keep arriving as that of any request.
+func (w *waiting) Read(b []byte) (int, error) {
+	if w.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := w.in.ReadCloser.Read(b[:min(int64(len(b)), w.left)])
+	w.left -= int64(n)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		w.failed = err
+	case err != nil || w.left <= 0:
+		w.in.ended = !w.in.enveloped
+		w.in.rest()
+		err = io.EOF
+	}
+	return n, err
+}
+
+// rest ends the time limit for the body: from now on the server keeps the client waiting. The
+// next Read sets it again. A message of a stream has none between messages.
+func (in *reserving) rest() {
+	if s, ok := in.ReadCloser.(*timedBody); ok {
+		s.left = 0
+		_ = s.setDeadline(time.Time{}) // an error means that the connection has ended, as the next Read says
+	}
+}
+
+// await waits for memory without reading, and then starts the time limit for the body again.
+func (in *reserving) await(n int64) error {
 	stream, _ := in.ReadCloser.(*timedStreamBody)
 	if stream != nil {
 		stream.stop() // the server is waiting for memory, not for the client

@@ -128,11 +128,20 @@ func (m *messages) RecvMsg(v any) error {
 		return x.inTime(err)
 	}
 	x.memory.Release() // the memory of the previous message
+	defer x.releaseLate()
 	next, err := x.receive()
 	if err != nil {
 		return err
 	}
 	return x.decode(next, v)
+}
+
+// releaseLate releases the memory of a message that a goroutine receives after its method has
+// returned: abandon may have released the call's before.
+func (x *exchange) releaseLate() {
+	if x.finished.Load() {
+		x.memory.Release()
+	}
 }
 
 func (x *exchange) receive() (*message, error) {
