@@ -68,7 +68,7 @@ func (m *machine) expireRequests(now int64) {
 	if len(m.incoming.list) == 0 {
 		return
 	}
-	stalled, served := m.incoming.stalled(now, m.env.cfg.Stall), m.env.cfg.Memory.Served()
+	stalled, served := m.incoming.stalled(now, m.stall), m.env.cfg.Memory.Served()
 	for _, a := range slices.Backward(m.incoming.list) { // dropping one moves those after it
 		in := m.serving(a.id)
 		if in == nil || in.request != a {
@@ -77,10 +77,10 @@ func (m *machine) expireRequests(now int64) {
 		switch d := m.env.instant(in.call.Deadline); {
 		case d != 0 && now >= d:
 			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive before the deadline", in.call.Method))
-		case d == 0 && a.waitedTooLong(now, m.env.cfg.Stall, served):
+		case d == 0 && a.waitedTooLong(now, m.stall, served):
 			m.dropRequest(in, in.hold.Exhausted(a.whole()))
 		case stalled:
-			m.dropRequest(in, refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.env.cfg.Stall))
+			m.dropRequest(in, refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.stall))
 		}
 	}
 }

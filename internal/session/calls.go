@@ -18,7 +18,7 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 	if err := m.refusal(p); err != nil {
 		return err
 	}
-	if p.deadline = m.env.instant(p.Deadline); p.deadline != 0 && p.deadline <= now {
+	if p.deadline != 0 && p.deadline <= now {
 		return GivenUp(errDeadline, true)
 	}
 	if len(m.queue) > 0 || !m.room() {
@@ -27,7 +27,7 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 			m.vacant = 0
 		}
 		if len(m.queue) >= maxQueued {
-			return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("%d calls are waiting to be sent to %s", maxQueued, m.s.remote())}
+			return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("%d calls are waiting to be sent to %s", maxQueued, m.peerName())}
 		}
 		p.state = callQueued
 		if p.OneWay { // its caller does not wait
@@ -51,17 +51,17 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 	}
 	switch {
 	case m.closed != nil:
-		return unsent(nil, fmt.Sprintf("connection to %s is closed: %s", m.s.remote(), m.closed.Message))
+		return unsent(nil, fmt.Sprintf("connection to %s is closed: %s", m.peerName(), m.closed.Message))
 	case m.away != nil:
-		return drainError(m.s.remote() + " is draining")
+		return drainError(m.peerName() + " is draining")
 	case p.Method == "" || len(p.Method) > wire.MaxName:
 		return refuse(tandem.InvalidArgument, "method name of %d bytes, allowed 1 to %d", len(p.Method), wire.MaxName)
 	case p.codec == noIndex:
-		return refuse(tandem.Unimplemented, "%s does not know codec %q; it has %q", m.s.remote(), p.Codec, m.peer.Codecs)
+		return refuse(tandem.Unimplemented, "%s does not know codec %q; it has %q", m.peerName(), p.Codec, m.peer.Codecs)
 	case p.Compressor != "" && p.packer == 0:
-		return refuse(tandem.Unimplemented, "%s does not know compressor %q; it has %q", m.s.remote(), p.Compressor, m.peer.Compressors)
+		return refuse(tandem.Unimplemented, "%s does not know compressor %q; it has %q", m.peerName(), p.Compressor, m.peer.Compressors)
 	case uint64(len(p.Message)) > m.peer.MaxMessage:
-		return refuse(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d: see its WithMaxMessage", len(p.Message), m.s.remote(), m.peer.MaxMessage)
+		return refuse(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d: see its WithMaxMessage", len(p.Message), m.peerName(), m.peer.MaxMessage)
 	}
 	return nil
 }
@@ -226,6 +226,59 @@ func (m *machine) abandon(p *Pending) {
 	p.rest, p.answer = nil, nil
 	b := m.buf()
 	b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeCancel, Stream: p.id})
+}
+
+// giveUp ends the calls for which why returns an error, and returns those to be woken. waits
+// reports whether others are left. unsent tells why that no byte of the request may have reached
+// the peer; offered is how many bytes may have reached the connection. A call of which the peer
+// knows keeps its slot until the peer answers.
+func (m *machine) giveUp(offered uint64, why func(p *Pending, unsent bool) *tandem.Error) (over []*Pending, waits bool) {
+	for i := range m.calls.slots {
+		p := m.calls.slots[i].p
+		if p == nil {
+			continue
+		}
+		e := why(p, p.end > offered)
+		if e == nil {
+			waits = true
+			continue
+		}
+		m.abandon(p)
+		if p.stream != nil {
+			p.stream.endRecv(e)
+			p.stream.discard()
+		}
+		if p.state == callDone { // a stream that was accepted: no goroutine waits for done
+			continue
+		}
+		p.complete(e)
+		over = append(over, p)
+	}
+	for i, p := range m.queue {
+		if p.state != callQueued {
+			continue
+		}
+		e := why(p, true)
+		if e == nil {
+			waits = true
+			continue
+		}
+		m.queue[i] = &Pending{state: callLeft}
+		m.vacant++
+		p.complete(e)
+		over = append(over, p)
+	}
+	return over, waits
+}
+
+// hasCallWithin reports whether a call of the peer has a deadline that has not passed.
+func (m *machine) hasCallWithin(now int64) bool {
+	for _, in := range m.served {
+		if in != nil && m.env.instant(in.call.Deadline) > now {
+			return true
+		}
+	}
+	return false
 }
 
 // finish frees the slot of a call that the peer has answered.

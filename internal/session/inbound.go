@@ -214,7 +214,7 @@ func (m *machine) fill(in *Inbound, h wire.Header, r *wire.Request, now int64) *
 }
 
 func (m *machine) fillEncoding(in *Inbound, r *wire.Request) *tandem.Error {
-	if int(r.Codec) >= len(m.env.cfg.Codecs) {
+	if int(r.Codec) >= len(m.own.Codecs) {
 		return refused(tandem.Unimplemented, "no codec number %d here", r.Codec)
 	}
 	in.codecIndex = r.Codec

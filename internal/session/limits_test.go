@@ -81,7 +81,7 @@ func TestGivenUpCallsMakeRoomInTheQueue(t *testing.T) {
 	var all []*Pending
 	open := func(until int64) *tandem.Error {
 		p := m.env.NewPending()
-		p.Method, p.Codec, p.Deadline = "m", "raw", m.env.at(until)
+		p.Method, p.Codec, p.deadline = "m", "raw", until
 		all = append(all, p)
 		return m.open(p, 1)
 	}

@@ -2,6 +2,8 @@ package session
 
 import (
 	"fmt"
+	"net"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/buffer"
@@ -17,6 +19,8 @@ func violationf(format string, args ...any) error {
 type machine struct {
 	s      *Session
 	env    *Env
+	remote net.Addr      // the peer's address, for the texts of errors; nil if it has none
+	stall  time.Duration // how long nothing of a large message may arrive; set before init
 	closed *tandem.Error // why the session ended
 	away   *wire.GoAway  // why no more calls may be made; nil while they may
 	frames uint64        // frames received so far
@@ -48,11 +52,11 @@ type machine struct {
 	accepted uint64 // requests whose heads have arrived, without those after Drain
 	age      int64  // ns since the current frame arrived at this host, as far as is known
 
-	pongs     int   // pongs appended since take was last called
-	connOwed  int64 // credit of all streams together that was consumed and not yet returned
-	connSpare int64 // credit of all streams together that the peer still has
-	connRoom  int64 // credit of all streams together that this side has
-	own       *wire.Settings
+	pongs     int            // pongs appended since take was last called
+	connOwed  int64          // credit of all streams together that was consumed and not yet returned
+	connSpare int64          // credit of all streams together that the peer still has
+	connRoom  int64          // credit of all streams together that this side has
+	own       *wire.Settings // set before init
 	peer      wire.Settings
 }
 
@@ -65,10 +69,20 @@ type event struct {
 }
 
 func (m *machine) init(peer wire.Settings) {
-	m.own, m.peer = &m.env.cfg.Settings, peer
+	m.peer = peer
 	m.calls.limit = int32(min(peer.MaxOpen, wire.MaxOpenLimit))
 	m.connSpare = int64(m.own.ConnWindow) //nolint:gosec // at most MaxWindow
 	m.connRoom = int64(peer.ConnWindow)   //nolint:gosec // at most MaxWindow
+}
+
+// peerName returns the peer's address for the text of an error.
+func (m *machine) peerName() string { return nameOf(m.remote) }
+
+func nameOf(a net.Addr) string {
+	if a == nil {
+		return "the peer"
+	}
+	return a.String()
 }
 
 // buf returns the buffer that frames are appended to.
@@ -147,10 +161,10 @@ func (m *machine) onGoAway(payload []byte) (event, error) {
 		return event{}, err
 	}
 	if m.away == nil || g.Accepted < m.away.Accepted {
-		m.s.noMoreCallsLocked(&g)
+		m.away = &g
 	}
 	if g.Reason != wire.ReasonDrain {
-		return event{}, fmt.Errorf("%s closed the connection: %s", m.s.remote(), g.Message)
+		return event{}, fmt.Errorf("%s closed the connection: %s", m.peerName(), g.Message)
 	}
 	return event{away: true}, nil
 }

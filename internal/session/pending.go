@@ -189,6 +189,7 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	s.mu.Lock()
 	now := s.now()
 	rd := s.takeTurnLocked(p, now)
+	p.deadline = s.instant(p.Deadline)
 	err := s.m.open(p, now)
 	copied := err == nil && p.copiedLocked()
 	reads := err == nil && p.mayRead(now)

@@ -504,7 +504,7 @@ func (p *play) call(w []string) {
 		}
 	}
 	if d := duration(p.t, w); d != 0 {
-		c.Deadline = p.m.env.at(p.now + int64(d))
+		c.deadline = p.now + int64(d)
 	}
 	p.calls[w[0]], p.nameOf[c] = c, w[0]
 	if err := p.m.open(c, p.now); err != nil {

@@ -372,6 +372,9 @@ func (rd *reader) process() (turn, error) {
 		if ev.run == nil && ev.pong == 0 && !ev.away {
 			continue
 		}
+		if ev.away {
+			s.notifyAwayLocked()
+		}
 		s.mu.Unlock()
 		rd.wake()
 		if !rd.act(ev) {

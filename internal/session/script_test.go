@@ -157,7 +157,7 @@ func (a *actor) call(size int, method string) {
 	case kind%8 == 0:
 		c.OneWay = true
 	case kind%8 == 1:
-		c.Deadline = a.m.env.at(s.now + int64(time.Duration(kind)*time.Millisecond))
+		c.deadline = s.now + int64(time.Duration(kind)*time.Millisecond)
 	}
 	if method == "echo" {
 		c.Message = scriptMessage(c.number, size)

@@ -108,18 +108,14 @@ func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 	}
 	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
+	s.m.remote, s.m.own, s.m.stall = s.peer.Addr, &e.cfg.Settings, e.cfg.Stall
 	s.account = e.cfg.Memory.Account()
 	s.detector.silence = e.cfg.Silence
 	s.received.Store(s.now())
 	return s
 }
 
-func (s *Session) remote() string {
-	if a := s.peer.Addr; a != nil {
-		return a.String()
-	}
-	return "the peer"
-}
+func (s *Session) remote() string { return nameOf(s.peer.Addr) }
 
 // Peer describes the other end; it must not be changed.
 func (s *Session) Peer() *tandem.Peer { return s.peer }
@@ -204,12 +200,6 @@ func (s *Session) notifyAwayLocked() {
 	}
 }
 
-// noMoreCallsLocked records that no more calls may be made, and why.
-func (s *Session) noMoreCallsLocked(why *wire.GoAway) {
-	s.m.away = why
-	s.notifyAwayLocked()
-}
-
 // ErrDraining is in the chain of the error of a call that was not executed
 // because the peer drains or the connection has ended: it is safe to retry at
 // another instance.
@@ -219,7 +209,8 @@ var ErrDraining = errors.New("draining")
 func (s *Session) Retire() {
 	s.mu.Lock()
 	if s.m.away == nil {
-		s.noMoreCallsLocked(&wire.GoAway{Accepted: math.MaxUint64, Message: "retired"})
+		s.m.away = &wire.GoAway{Accepted: math.MaxUint64, Message: "retired"}
+		s.notifyAwayLocked()
 	}
 	s.mu.Unlock()
 	s.leaveIfAway()

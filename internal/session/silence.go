@@ -228,7 +228,7 @@ func (s *Session) handleSuspect(now int64, before, hangs bool) {
 		d.from = s.detector.since
 	}
 	s.mu.Lock()
-	over, waits := s.m.endSuspectCalls(&d, s.offered)
+	over, waits := s.endSuspectCallsLocked(&d)
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	for _, p := range over {
@@ -253,83 +253,38 @@ type suspectTimes struct {
 	hangs     bool
 }
 
-// endSuspectCalls ends calls at a suspect peer: those that can be made elsewhere, and if it hangs those
-// that have waited for too long and have no deadline of their own. waits reports whether
+// endSuspectCallsLocked ends calls at a suspect peer: those that can be made elsewhere, and if it hangs
+// those that have waited for too long and have no deadline of their own. waits reports whether
 // other calls are left to wait for.
-func (m *machine) endSuspectCalls(d *suspectTimes, offered uint64) (over []*Pending, waits bool) {
-	for i := range m.calls.slots {
-		p := m.calls.slots[i].p
-		switch p {
-		case nil:
-		case m.s.reading: // its caller must first stop reading
-			m.s.relieveLocked()
-			waits = true
-		default:
-			why := m.errorAtSuspect(p, d)
-			if why == nil {
-				waits = true
-				continue
-			}
-			m.abandon(p)
-			e := m.silence(d, why, p.end > offered)
-			if p.stream != nil {
-				p.stream.endRecv(e)
-				p.stream.discard()
-			}
-			if p.state == callDone { // a stream that was accepted: no goroutine waits for done
-				continue
-			}
-			p.complete(e)
-			over = append(over, p)
+func (s *Session) endSuspectCallsLocked(d *suspectTimes) (over []*Pending, waits bool) {
+	over, waits = s.m.giveUp(s.offered, func(p *Pending, unsent bool) *tandem.Error {
+		if p == s.reading && p.state == callOpen { // its caller must first stop reading
+			s.relieveLocked()
+			return nil
 		}
-	}
-	for i, p := range m.queue {
-		switch {
-		case p.state != callQueued:
-		default:
-			why := m.errorAtSuspect(p, d)
-			if why == nil {
-				waits = true
-				continue
-			}
-			m.queue[i] = &Pending{state: callLeft}
-			m.vacant++
-			p.complete(m.silence(d, why, true))
-			over = append(over, p)
+		why := s.errorAtSuspect(p, d)
+		if why == nil {
+			return nil
 		}
-	}
-	return over, waits || m.hasCallWithin(d.now)
+		e := tandem.Errorf(tandem.Unavailable, "%w: %s has not answered a ping for %v", why, s.remote(), time.Duration(d.waited).Round(time.Millisecond))
+		e.NotExecuted = unsent
+		return e
+	})
+	return over, waits || s.m.hasCallWithin(d.now)
 }
 
 // errorAtSuspect returns why a call at a suspect peer is over; nil if it is not.
-func (m *machine) errorAtSuspect(p *Pending, d *suspectTimes) error {
+func (s *Session) errorAtSuspect(p *Pending, d *suspectTimes) error {
 	if p.suspectSince == 0 {
 		p.suspectSince = d.from
 	}
-	if f := m.env.cfg.Move; p.Movable != nil && f != nil && f(m.s, p.Movable) {
+	if f := s.env.cfg.Move; p.Movable != nil && f != nil && f(s, p.Movable) {
 		return ErrMoved
 	}
 	if own := p.deadline != 0 && !p.UsualDeadline; d.hangs && !own && d.now-p.suspectSince >= d.silence {
 		return errSilent
 	}
 	return nil
-}
-
-// hasCallWithin reports whether a call of the peer has a deadline that has not passed.
-func (m *machine) hasCallWithin(now int64) bool {
-	for _, in := range m.served {
-		if in != nil && m.env.instant(in.call.Deadline) > now {
-			return true
-		}
-	}
-	return false
-}
-
-// silence returns the error of a call that is given up at a suspect peer.
-func (m *machine) silence(d *suspectTimes, why error, unsent bool) *tandem.Error {
-	e := tandem.Errorf(tandem.Unavailable, "%w: %s has not answered a ping for %v", why, m.s.remote(), time.Duration(d.waited).Round(time.Millisecond))
-	e.NotExecuted = unsent
-	return e
 }
 
 // OnSuspicion registers f to be called whenever the session becomes suspect, as its peer is silent

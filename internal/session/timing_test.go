@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -331,15 +330,10 @@ func TestCancelledCallsCount(t *testing.T) {
 }
 
 func TestGoAwayCountsRequests(t *testing.T) {
-	m := &machine{env: NewEnv(Config{Settings: wire.DefaultSettings(), Codecs: []tandem.Codec{rawCodec{}}})}
-	m.s = m.env.newSession(context.Background(), transport.Wrap(pipeEnd()))
-	m.s.m.env = m.env
-	peer := wire.DefaultSettings()
-	peer.Codecs = []string{"raw"}
-	m.init(peer)
+	m := newMachine(serverConfig(nil))
 	var calls []*Pending
 	for range 5 {
-		p := m.env.NewPending()
+		p := NewEnv(Config{}).NewPending()
 		p.Method, p.Codec = "m", "raw"
 		if err := m.open(p, 1); err != nil {
 			t.Fatal(err)
