@@ -13,28 +13,28 @@ import (
 
 // open sends the request, or queues it while the peer or the writer has no
 // room for it.
-func (m *machine) open(p *Pending, now int64) *tandem.Error {
+func (m *machine) open(p *Call, now int64) *tandem.Error {
 	p.codec, p.packer = m.codecIndex(p.Codec), m.compressorIndex(p.Compressor)
 	if err := m.refusal(p); err != nil {
 		return err
 	}
-	if p.deadline != 0 && p.deadline <= now {
+	if p.Expires != 0 && p.Expires <= now {
 		return GivenUp(errDeadline, true)
 	}
 	if len(m.queue) > 0 || !m.room() {
 		if len(m.queue) >= maxQueued && m.vacant >= maxQueued/4 { // otherwise each call would search the queue
-			m.queue = slices.DeleteFunc(m.queue, func(p *Pending) bool { return p.state != callQueued })
+			m.queue = slices.DeleteFunc(m.queue, func(p *Call) bool { return p.State != CallQueued })
 			m.vacant = 0
 		}
 		if len(m.queue) >= maxQueued {
 			return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("%d calls are waiting to be sent to %s", maxQueued, m.peerName())}
 		}
-		p.state = callQueued
+		p.State = CallQueued
 		if p.OneWay { // its caller does not wait
 			p.Message = append([]byte(nil), p.Message...)
 		}
 		m.queue = append(m.queue, p)
-		m.noteDeadline(p.deadline)
+		m.noteDeadline(p.Expires)
 		return nil
 	}
 	m.send(p, now)
@@ -45,7 +45,7 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 func (m *machine) room() bool { return !m.calls.full() && m.queuedBytes() < writeSoft }
 
 // refusal returns why a call can't be made on this connection, or nil.
-func (m *machine) refusal(p *Pending) *tandem.Error {
+func (m *machine) refusal(p *Call) *tandem.Error {
 	refuse := func(code tandem.Code, format string, args ...any) *tandem.Error {
 		return &tandem.Error{Code: code, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
 	}
@@ -115,7 +115,7 @@ func (m *machine) compressorIndex(name string) uint8 {
 }
 
 // send appends the request's first frame and puts the rest in the ring.
-func (m *machine) send(p *Pending, now int64) {
+func (m *machine) send(p *Call, now int64) {
 	flags := wire.Flags(0)
 	if p.Compressed {
 		flags |= wire.FlagCompressed
@@ -131,20 +131,20 @@ func (m *machine) send(p *Pending, now int64) {
 	default:
 		h.Stream = m.calls.take(p)
 	}
-	if p.stream != nil {
+	if p.Stream != nil {
 		flags |= wire.FlagStream
 	}
 	r := wire.Request{Codec: p.codec, Compressor: p.packer, Attempt: uint32(p.Attempt), Metadata: p.Metadata} //nolint:gosec // small
-	if p.deadline != 0 {
-		r.Timeout = remaining(p.deadline, now)
-		m.noteDeadline(p.deadline)
+	if p.Expires != 0 {
+		r.Timeout = remaining(p.Expires, now)
+		m.noteDeadline(p.Expires)
 	}
 	if !whole {
 		r.Size = uint64(len(p.Message))
 	}
-	p.id, p.state = h.Stream, callOpen
+	p.id, p.State = h.Stream, CallOpen
 	m.sent++
-	p.ordinal = m.sent
+	p.Ordinal = m.sent
 	r.Name = m.sentNames.reference(p.Method)
 
 	b := m.buf()
@@ -163,7 +163,7 @@ func (m *machine) send(p *Pending, now int64) {
 		h.Flags |= wire.FlagEnd
 		if p.OneWay && h.Stream != 0 { // the message fitted after all: the slot is not needed
 			m.calls.release(h.Stream)
-			p.state = callDone
+			p.State = CallOver
 		}
 	} else {
 		p.end = notSent
@@ -192,7 +192,7 @@ func (m *machine) noteDeadline(d int64) {
 func (m *machine) promote(now int64) {
 	n := 0
 	for n < len(m.queue) && m.room() {
-		if p := m.queue[n]; p.state == callQueued {
+		if p := m.queue[n]; p.State == CallQueued {
 			m.send(p, now)
 		} else {
 			m.vacant--
@@ -206,18 +206,18 @@ func (m *machine) promote(now int64) {
 }
 
 // leave gives up a call of ours: its slot stays taken until the peer answers.
-func (m *machine) leave(p *Pending) {
-	switch p.state {
-	case callOpen:
+func (m *machine) leave(p *Call) {
+	switch p.State {
+	case CallOpen:
 		m.abandon(p)
-	case callQueued:
+	case CallQueued:
 		m.vacant++
 	}
-	p.state = callLeft
+	p.State = CallLeft
 }
 
 // abandon cancels an open call at the peer. Its slot stays taken until the peer answers.
-func (m *machine) abandon(p *Pending) {
+func (m *machine) abandon(p *Call) {
 	if s := m.calls.get(p.id); s != nil {
 		s.p = nil
 	}
@@ -232,7 +232,7 @@ func (m *machine) abandon(p *Pending) {
 // reports whether others are left. unsent tells why that no byte of the request may have reached
 // the peer; offered is how many bytes may have reached the connection. A call of which the peer
 // knows keeps its slot until the peer answers.
-func (m *machine) giveUp(offered uint64, why func(p *Pending, unsent bool) *tandem.Error) (over []*Pending, waits bool) {
+func (m *machine) giveUp(offered uint64, why func(p *Call, unsent bool) *tandem.Error) (over []*Call, waits bool) {
 	for i := range m.calls.slots {
 		p := m.calls.slots[i].p
 		if p == nil {
@@ -244,18 +244,18 @@ func (m *machine) giveUp(offered uint64, why func(p *Pending, unsent bool) *tand
 			continue
 		}
 		m.abandon(p)
-		if p.stream != nil {
-			p.stream.endRecv(e)
-			p.stream.discard()
+		if p.Stream != nil {
+			p.Stream.endRecv(e)
+			p.Stream.discard()
 		}
-		if p.state == callDone { // a stream that was accepted: no goroutine waits for done
+		if p.State == CallOver { // a stream that was accepted: no goroutine waits for done
 			continue
 		}
 		p.complete(e)
 		over = append(over, p)
 	}
 	for i, p := range m.queue {
-		if p.state != callQueued {
+		if p.State != CallQueued {
 			continue
 		}
 		e := why(p, true)
@@ -263,7 +263,7 @@ func (m *machine) giveUp(offered uint64, why func(p *Pending, unsent bool) *tand
 			waits = true
 			continue
 		}
-		m.queue[i] = &Pending{state: callLeft}
+		m.queue[i] = &Call{State: CallLeft}
 		m.vacant++
 		p.complete(e)
 		over = append(over, p)
@@ -282,14 +282,14 @@ func (m *machine) hasCallWithin(now int64) bool {
 }
 
 // finish frees the slot of a call that the peer has answered.
-func (m *machine) finish(id wire.Stream, p *Pending, err *tandem.Error) event {
+func (m *machine) finish(id wire.Stream, p *Call, err *tandem.Error) event {
 	m.calls.release(id)
 	if p == nil {
 		return event{}
 	}
 	m.ring.remove(p.rest)
 	m.dropAssembly(p.answer)
-	if p.state == callDone { // a stream that was accepted: no goroutine waits for done
+	if p.State == CallOver { // a stream that was accepted: no goroutine waits for done
 		return event{}
 	}
 	p.complete(err)
@@ -303,7 +303,7 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 		return event{}, violationf("response without the answer flag")
 	case s == nil:
 		return event{}, nil // the call is over
-	case s.p != nil && s.p.stream != nil:
+	case s.p != nil && s.p.Stream != nil:
 		return m.onStreamResponse(h, s.p, payload)
 	case s.p == nil: // the caller has given up the call
 		if h.Flags&wire.FlagEnd != 0 {
@@ -325,7 +325,7 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 }
 
 // startAnswer begins to reassemble a response of several blocks.
-func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event, error) {
+func (m *machine) startAnswer(id wire.Stream, p *Call, payload []byte) (event, error) {
 	var r wire.Response
 	block, err := wire.ParseResponse(payload, &r)
 	if err != nil {
@@ -389,8 +389,8 @@ func (m *machine) onReset(h wire.Header, payload []byte) (event, error) {
 		e = &tandem.Error{Code: tandem.Unavailable, Message: "the server ended the call without a status", Remote: true}
 	}
 	p := s.p
-	if p != nil && p.stream != nil {
-		p.stream.endRecv(e)
+	if p != nil && p.Stream != nil {
+		p.Stream.endRecv(e)
 	}
 	return m.finish(h.Stream, p, e), nil
 }

@@ -133,7 +133,7 @@ func TestDrainAwaitsArrivingRequest(t *testing.T) {
 	p := newPair(t, memory, methods{"e": echo()})
 	p.client.mu.Lock()
 	b := p.client.m.buf()
-	id := p.client.m.calls.take(&Pending{done: make(chan struct{}, 1)})
+	id := p.client.m.calls.take(&Call{Done: make(chan struct{}, 1)})
 	start := len(b.B)
 	b.B = append(b.B, make([]byte, wire.HeaderLen)...)
 	b.B = wire.AppendRequest(b.B, &wire.Request{Name: wire.Name{Text: []byte("e")}, Size: 100})

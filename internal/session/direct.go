@@ -40,7 +40,7 @@ func (rd *reader) parkUnlock() bool {
 	if rd.loneBatches++; rd.loneBatches < parkAfter {
 		return false
 	}
-	var p *Pending
+	var p *Call
 	if len(rd.woken) > 0 {
 		p = rd.woken[0]
 	}
@@ -48,7 +48,7 @@ func (rd *reader) parkUnlock() bool {
 	rd.parkLocked()
 	s.mu.Unlock()
 	if p != nil {
-		p.done <- struct{}{}
+		p.Done <- struct{}{}
 	}
 	return true
 }
@@ -178,7 +178,7 @@ func (s *Session) takeTurnLocked(p *Pending, now int64) *reader {
 		rd.handToGoroutine()
 		return nil
 	}
-	s.reading, rd.caller = p, p
+	s.reading, rd.caller = p, &p.Call
 	if now-s.received.Load() > int64(staleAfter) {
 		s.mu.Unlock()
 		rd.poll()
@@ -259,7 +259,7 @@ func (rd *reader) readFor() bool {
 func (rd *reader) endedUnanswered() bool {
 	rd.s.mu.Lock()
 	defer rd.s.mu.Unlock()
-	over := rd.caller != nil && rd.caller.state == callDone
+	over := rd.caller != nil && rd.caller.State == CallOver
 	if over {
 		rd.endReadingLocked()
 	}
@@ -271,8 +271,8 @@ func (p *Pending) relieveAt(now int64) int64 {
 	switch {
 	case p.cancelable:
 		return now + int64(slowTick)
-	case p.deadline != 0:
-		return p.deadline - int64(longestDirect)
+	case p.Expires != 0:
+		return p.Expires - int64(longestDirect)
 	}
 	return math.MaxInt64
 }
@@ -284,7 +284,7 @@ func (s *Session) checkReadingCallerLocked(now int64) (resume *reader) {
 	s.readBy, s.sent = 0, s.m.sent+s.turns
 	switch {
 	case s.reading != nil:
-		s.readBy = s.reading.ordinal
+		s.readBy = s.reading.Ordinal
 		again := before != 0 && s.readBy == before
 		if again && s.reading.cancelable || now >= s.reading.relieveAt(now) {
 			s.relieveLocked()

@@ -379,7 +379,7 @@ func TestReadingCallerGetsAnAnswerInParts(t *testing.T) {
 		ended := goCall(t, s)
 		answer := emptyAnswer(readFrame(t, peer).Stream)
 		send(t, peer, answer[:5])
-		eventually(t, s, "no caller has read the first part", func() bool { return s.reading != nil && s.reading.state == callOpen })
+		eventually(t, s, "no caller has read the first part", func() bool { return s.reading != nil && s.reading.State == CallOpen })
 		time.Sleep(time.Millisecond) // so that it is usually read alone
 		send(t, peer, answer[5:])
 		if err := <-ended; err != nil {

@@ -20,7 +20,7 @@ type bulk struct {
 	sent   bool   // the last block is in the write buffer
 
 	// The owner; one of them is set.
-	call   *Pending
+	call   *Call
 	in     *Inbound
 	stream *Stream
 
@@ -207,7 +207,7 @@ func (m *machine) sentAll(b *bulk) {
 		b.call.end = m.taken + uint64(len(m.out.B))
 		if b.call.OneWay {
 			m.calls.release(b.id)
-			b.call.state = callDone
+			b.call.State = CallOver
 		}
 	case b.in != nil:
 		b.in.rest = nil
@@ -242,7 +242,7 @@ func (m *machine) creditOf(h wire.Header) *int64 {
 	}
 	if h.Flags&wire.FlagAnswer != 0 {
 		if s := m.calls.get(h.Stream); s != nil && s.p != nil {
-			return bulkCredit(s.p.stream, s.p.rest)
+			return bulkCredit(s.p.Stream, s.p.rest)
 		}
 		return nil
 	}

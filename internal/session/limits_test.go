@@ -56,11 +56,11 @@ func TestQueueIsBounded(t *testing.T) {
 	m := newMachine(serverConfig(nil))
 	m.calls.limit = 0 // nothing can be sent
 	open := func() *tandem.Error {
-		p := m.env.NewPending()
+		p := new(Call)
 		p.Method, p.Codec = "m", "raw"
 		return m.open(p, 1)
 	}
-	m.queue = make([]*Pending, maxQueued-1)
+	m.queue = make([]*Call, maxQueued-1)
 	if err := open(); err != nil {
 		t.Errorf("the last that fits: %v", err)
 	}
@@ -78,10 +78,10 @@ func TestQueueIsBounded(t *testing.T) {
 func TestGivenUpCallsMakeRoomInTheQueue(t *testing.T) {
 	m := newMachine(serverConfig(nil))
 	m.calls.limit = 0 // nothing can be sent
-	var all []*Pending
+	var all []*Call
 	open := func(until int64) *tandem.Error {
-		p := m.env.NewPending()
-		p.Method, p.Codec, p.deadline = "m", "raw", until
+		p := new(Call)
+		p.Method, p.Codec, p.Expires = "m", "raw", until
 		all = append(all, p)
 		return m.open(p, 1)
 	}
@@ -120,7 +120,7 @@ func TestGivenUpCallsMakeRoomInTheQueue(t *testing.T) {
 		t.Errorf("%d have left the full queue, not 1", m.vacant)
 	}
 	m.calls.limit = 2
-	if m.promote(2); m.vacant != 0 || len(m.queue) != maxQueued-3 || all[3].state != callOpen {
+	if m.promote(2); m.vacant != 0 || len(m.queue) != maxQueued-3 || all[3].State != CallOpen {
 		t.Errorf("after the first two were sent: %d in the queue, %d of them have left", len(m.queue), m.vacant)
 	}
 }

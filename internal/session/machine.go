@@ -32,13 +32,13 @@ type machine struct {
 	// Calls opened by us.
 	sent        uint64 // requests whose heads were appended to out
 	calls       slotTable
-	queue       []*Pending // waiting for a slot or for room
-	vacant      int        // entries of queue whose call was given up
-	earliest    int64      // no deadline of an open call is before this instant
-	running     int        // the peer's calls whose handlers have not returned, one-way calls included
-	stream      *Stream    // the stream that was accepted last
-	ring        bulkRing   // written after out
-	slow        bool       // the link carries less than slowRate
+	queue       []*Call  // waiting for a slot or for room
+	vacant      int      // entries of queue whose call was given up
+	earliest    int64    // no deadline of an open call is before this instant
+	running     int      // the peer's calls whose handlers have not returned, one-way calls included
+	stream      *Stream  // the stream that was accepted last
+	ring        bulkRing // written after out
+	slow        bool     // the link carries less than slowRate
 	incoming    assemblies
 	sentNames   sentNames
 	codec       string // the codec of the last call
@@ -63,7 +63,7 @@ type machine struct {
 // event is what the session has to do for a frame; the zero value means nothing.
 type event struct {
 	run  *Inbound // a call to execute
-	wake *Pending // a call of ours that is over
+	wake *Call    // a call of ours that is over
 	pong uint64   // payload of our ping that came back; 0 for none
 	away bool     // the peer drains
 }
@@ -170,18 +170,18 @@ func (m *machine) onGoAway(payload []byte) (event, error) {
 }
 
 // expire ends the calls whose deadline has passed and returns them to be woken.
-func (m *machine) expire(now int64) (over []*Pending) {
+func (m *machine) expire(now int64) (over []*Call) {
 	m.expireRequests(now)
 	if m.earliest == 0 || now < m.earliest {
 		return nil
 	}
 	m.earliest = 0
-	check := func(p *Pending) bool {
-		if p == nil || p.deadline == 0 || p.stream != nil && p.state == callDone {
+	check := func(p *Call) bool {
+		if p == nil || p.Expires == 0 || p.Stream != nil && p.State == CallOver {
 			return false
 		}
-		if now < p.deadline {
-			m.noteDeadline(p.deadline)
+		if now < p.Expires {
+			m.noteDeadline(p.Expires)
 			return false
 		}
 		return true
@@ -194,8 +194,8 @@ func (m *machine) expire(now int64) (over []*Pending) {
 		}
 	}
 	for i, p := range m.queue {
-		if p.state == callQueued && check(p) {
-			m.queue[i] = &Pending{state: callLeft}
+		if p.State == CallQueued && check(p) {
+			m.queue[i] = &Call{State: CallLeft}
 			m.vacant++
 			p.complete(GivenUp(errDeadline, true))
 			over = append(over, p)
@@ -207,14 +207,14 @@ func (m *machine) expire(now int64) (over []*Pending) {
 // lost ends the calls that will get no response: all of them if the connection ended,
 // and cause says why; with a nil cause, those that a draining peer has not accepted.
 // offered is how many bytes may have reached the connection.
-func (m *machine) lost(cause error, offered uint64, reason string) (over []*Pending) {
+func (m *machine) lost(cause error, offered uint64, reason string) (over []*Call) {
 	for i := range m.calls.slots {
 		s := &m.calls.slots[i]
 		p := s.p
 		if p == nil {
 			continue
 		}
-		refused := m.away != nil && p.ordinal > m.away.Accepted
+		refused := m.away != nil && p.Ordinal > m.away.Accepted
 		if cause == nil && !refused {
 			continue
 		}
@@ -225,8 +225,8 @@ func (m *machine) lost(cause error, offered uint64, reason string) (over []*Pend
 		case p.end > offered:
 			e = unsent(cause, reason)
 		}
-		if p.stream != nil {
-			p.stream.endRecv(e)
+		if p.Stream != nil {
+			p.Stream.endRecv(e)
 		}
 		if ev := m.finish(s.id, p, e); ev.wake != nil {
 			over = append(over, p)
@@ -235,10 +235,10 @@ func (m *machine) lost(cause error, offered uint64, reason string) (over []*Pend
 	return append(over, m.lostQueue(cause, reason)...)
 }
 
-func (m *machine) lostQueue(cause error, reason string) (over []*Pending) {
+func (m *machine) lostQueue(cause error, reason string) (over []*Call) {
 	for _, p := range m.queue {
 		switch {
-		case p.state != callQueued:
+		case p.State != CallQueued:
 			continue
 		case cause == nil:
 			p.complete(drainError(reason))

@@ -215,7 +215,7 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		resume.handToGoroutine()
 	}
 	for _, p := range over {
-		p.done <- struct{}{}
+		p.Done <- struct{}{}
 	}
 	if lead {
 		s.write()

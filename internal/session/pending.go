@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -15,49 +14,17 @@ import (
 // Pending is a call that this side makes. The caller sets what to send, passes it
 // to [Session.Do] or [Session.Open], reads the reply, and releases it.
 type Pending struct {
-	// Used by the session, and guarded by its mutex until done delivers. These fields
-	// come first, to be in one cache line: one processor writes them, and another
-	// reads them.
-	state  pendingState
-	codec  uint8 // the peer's number of the codec
-	packer uint8 // the peer's number of the compressor; 0 for none
-	// ReplyCompressed says that Reply is compressed.
-	ReplyCompressed bool
-	cancelable      bool // the caller's context may end before the deadline
-	UsualDeadline   bool // the deadline is the client's default, see call.Outgoing
+	Call // guarded by the session's mutex until Done delivers
 
-	stream  *Stream
-	rest    *bulk // the part of the request that is not sent yet
-	answer  *assembly
-	payload *buffer.Buffer // the response: head and message
-	done    chan struct{}  // holds a token once state is callDone
-	err     *tandem.Error  // set when the session ended the call
+	cancelable bool // the caller's context may end before the deadline
 
-	id           wire.Stream
-	deadline     int64  // ns; 0 for none
-	ordinal      uint64 // number of the request on this connection, from 1
-	end          uint64 // position of the request's end in all that is written; notSent while it is open
-	body         int    // where the message starts in a response of several blocks
-	suspectSince int64  // ns; since when the call has waited at a suspect peer; 0 if it has not
-
-	Movable *tandem.Call // the attempt, if a retry elsewhere may replace it; else nil: see call.Outgoing.MayMove
-
-	dones *sync.Pool     // the pool that done goes back to
+	dones *sync.Pool     // the pool that Done goes back to
 	lent  *buffer.Buffer // the memory of Message, given back once that is copied; nil if its owner keeps it
 
-	Method     string
-	Codec      string
-	Compressor string // of the request and the response; "" for none
-	Message    []byte // encoded, and compressed if Compressed
-	Compressed bool
-	OneWay     bool
-	Metadata   []byte // encoded
-	Attempt    int
-	Deadline   time.Time
-	Trace      Trace // nil for none
+	Deadline time.Time
+	Trace    Trace // nil for none
 
 	Reply   []byte // the response's message, valid until Release
-	Trailer tandem.Metadata
 	Load    wire.Load
 	HasLoad bool
 }
@@ -68,16 +35,6 @@ type Trace interface {
 	Sent(err error) // the request is queued to be written, or err says why it can't be
 	Answered()      // a response has arrived, and is not parsed yet
 }
-
-type pendingState uint8
-
-const (
-	callNew pendingState = iota
-	callQueued
-	callOpen
-	callDone
-	callLeft // the caller has given up the call
-)
 
 // NewPending returns an empty Pending.
 func (e *Env) NewPending() *Pending {
@@ -90,16 +47,16 @@ func (e *Env) NewPending() *Pending {
 }
 
 // Enter gives p a channel of e's pool. LeaveEnv must follow when the call is over.
-func (p *Pending) Enter(e *Env) { p.dones, p.done = e.dones, e.takeDone() }
+func (p *Pending) Enter(e *Env) { p.dones, p.Done = e.dones, e.takeDone() }
 
 // LeaveEnv returns the channel that Enter took to its pool.
 func (p *Pending) LeaveEnv() {
-	p.dones.Put(p.done)
-	p.dones, p.done = nil, nil
+	p.dones.Put(p.Done)
+	p.dones, p.Done = nil, nil
 }
 
 // IsNew reports whether the Pending has not been passed to a session yet.
-func (p *Pending) IsNew() bool { return p.state == callNew }
+func (p *Pending) IsNew() bool { return p.State == CallNew }
 
 // Lend passes b, the memory of Message, to the Pending, which gives it back once the message
 // is copied. Without Lend the owner keeps the memory, and must not change it until the call
@@ -117,17 +74,14 @@ func (p *Pending) Release() {
 // Clear makes p ready for another call; false when a session's queue may still
 // hold it.
 func (p *Pending) Clear() bool {
-	if p.state == callLeft {
+	if p.State == CallLeft {
 		return false
 	}
-	p.payload.Put()
+	p.Forget()
 	p.giveBack()
-	*p = Pending{dones: p.dones, done: p.done, Metadata: small(p.Metadata)}
+	*p = Pending{Call: Call{Done: p.Done, Metadata: small(p.Metadata)}, dones: p.dones}
 	return true
 }
-
-// copiedLocked reports whether the whole message is in the write buffer.
-func (p *Pending) copiedLocked() bool { return p.state != callQueued && p.rest == nil }
 
 // giveBack gives back the memory that was lent.
 func (p *Pending) giveBack() {
@@ -161,10 +115,10 @@ func (s *Session) Do(ctx context.Context, p *Pending) error {
 		return nil
 	case rd != nil && rd.readFor():
 	case done == nil:
-		<-p.done
+		<-p.Done
 	default:
 		select {
-		case <-p.done:
+		case <-p.Done:
 		case <-done:
 			return s.leave(p, ctx.Err())
 		}
@@ -189,9 +143,9 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	s.mu.Lock()
 	now := s.now()
 	rd := s.takeTurnLocked(p, now)
-	p.deadline = s.instant(p.Deadline)
-	err := s.m.open(p, now)
-	copied := err == nil && p.copiedLocked()
+	p.Expires = s.instant(p.Deadline)
+	err := s.m.open(&p.Call, now)
+	copied := err == nil && p.Copied()
 	reads := err == nil && p.mayRead(now)
 	s.cancelableRead = s.cancelableRead || rd != nil && p.cancelable
 	if rd != nil && !reads {
@@ -221,19 +175,19 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 
 // ticksLateLocked reports whether the monitor's next look would be too late for p.
 func (s *Session) ticksLateLocked(p *Pending, reads bool, now int64) bool {
-	return p.deadline != 0 && p.deadline < s.nextTick || reads && p.relieveAt(now) < s.nextTick
+	return p.Expires != 0 && p.Expires < s.nextTick || reads && p.relieveAt(now) < s.nextTick
 }
 
 // mayRead reports whether the caller may read the connection: only if it waits just for
 // its response. A caller with a Trace would hold up the responses of others.
 func (p *Pending) mayRead(now int64) bool {
-	return !p.OneWay && p.stream == nil && p.Trace == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
+	return !p.OneWay && p.Stream == nil && p.Trace == nil && (p.Expires == 0 || p.Expires-now > int64(longestDirect))
 }
 
 // result returns the error of a call that is over, and sets its reply.
 func (p *Pending) result(s *Session) error {
-	if p.err != nil {
-		return p.err
+	if p.Err != nil {
+		return p.Err
 	}
 	if p.Trace != nil {
 		p.Trace.Answered()
@@ -244,13 +198,13 @@ func (p *Pending) result(s *Session) error {
 // leave gives up a call, unless its response came first.
 func (s *Session) leave(p *Pending, cause error) error {
 	s.mu.Lock()
-	if p.state == callDone {
+	if p.State == CallOver {
 		s.mu.Unlock()
-		<-p.done
+		<-p.Done
 		return p.result(s)
 	}
-	notExecuted := p.state == callQueued
-	s.m.leave(p)
+	notExecuted := p.State == CallQueued
+	s.m.leave(&p.Call)
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	p.giveBack() // the message is not sent any more, but the queue may hold p for long
@@ -276,14 +230,10 @@ func GivenUp(cause error, notExecuted bool) *tandem.Error {
 // the reader's work small.
 func (p *Pending) parse(s *Session) error {
 	var r wire.Response
-	payload := p.payload.Whole()
-	msg, err := wire.ParseResponse(payload, &r)
+	msg, err := p.Parse(&r)
 	if err != nil {
 		s.fail(err)
 		return &tandem.Error{Code: tandem.Internal, Message: "bad response from " + s.remote() + ": " + err.Error()}
-	}
-	if p.body > 0 {
-		msg = payload[p.body:]
 	}
 	p.Reply, p.Load, p.HasLoad = msg, r.Load, r.HasLoad
 	return p.outcome(&r)
@@ -316,11 +266,3 @@ func statusError(b []byte) error {
 		Code: st.Code, Message: st.Message, Details: st.Details, Remote: true, NotExecuted: st.NotExecuted, RetryAfter: st.RetryAfter,
 	}
 }
-
-// complete marks p done. The session must then send a token to p.done.
-func (p *Pending) complete(err *tandem.Error) {
-	p.state, p.err, p.rest, p.answer = callDone, err, nil, nil
-}
-
-// notSent is the end of a request whose last block is not in the write buffer yet.
-const notSent = math.MaxUint64

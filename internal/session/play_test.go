@@ -50,8 +50,8 @@ type play struct {
 	held bool
 	out  strings.Builder
 
-	calls   map[string]*Pending
-	nameOf  map[*Pending]string
+	calls   map[string]*Call
+	nameOf  map[*Call]string
 	running map[wire.Stream]*Inbound
 }
 
@@ -103,7 +103,7 @@ func newPlay(t *testing.T) *play {
 	own.Codecs = []string{"raw", "other"}
 	return &play{
 		t: t, own: own, peer: rawSettings(), now: int64(time.Hour),
-		calls: map[string]*Pending{}, nameOf: map[*Pending]string{}, running: map[wire.Stream]*Inbound{},
+		calls: map[string]*Call{}, nameOf: map[*Call]string{}, running: map[wire.Stream]*Inbound{},
 	}
 }
 
@@ -434,7 +434,7 @@ func (p *play) happened(e event) {
 		p.running[in.id] = in
 		p.factf("run %s %s %s%s%s", showID(in.id), in.call.Method, showMessage(body), timeLeft(p.m.env.instant(in.call.Deadline), p.now), moreOf(in))
 	case e.wake != nil:
-		p.over([]*Pending{e.wake})
+		p.over([]*Call{e.wake})
 	case e.pong != 0:
 		p.factf("pong n=%d", e.pong)
 	case e.away:
@@ -465,22 +465,33 @@ func timeLeft(deadline, now int64) string {
 }
 
 // over adds how calls of ours ended.
-func (p *play) over(list []*Pending) {
+func (p *play) over(list []*Call) {
 	for _, c := range list {
 		name := p.nameOf[c]
 		switch {
-		case c.err != nil:
-			p.factf("%s failed: %s", name, showError(c.err))
-		case c.stream != nil:
+		case c.Err != nil:
+			p.factf("%s failed: %s", name, showError(c.Err))
+		case c.Stream != nil:
 			p.factf("%s accepted", name)
 		default:
-			if err := c.parse(p.m.s); err != nil {
+			reply, err := replyOf(c)
+			if err != nil {
 				p.factf("%s failed: %s", name, showError(tandem.AsError(err)))
 				continue
 			}
-			p.factf("%s answered %s", name, showMessage(c.Reply))
+			p.factf("%s answered %s", name, showMessage(reply))
 		}
 	}
+}
+
+// replyOf returns the message or the error that a call was answered with.
+func replyOf(c *Call) ([]byte, error) {
+	var r wire.Response
+	message, err := c.Parse(&r)
+	if err != nil {
+		return nil, err
+	}
+	return message, statusError(r.Status)
 }
 
 func showError(e *tandem.Error) string {
@@ -492,19 +503,19 @@ func showError(e *tandem.Error) string {
 }
 
 func (p *play) call(w []string) {
-	c := &Pending{Method: strings.Trim(w[1], `"`), Codec: cmp.Or(option(w, "codec"), "raw"), Compressor: option(w, "compressor"), Message: message(p.t, w[2]), done: make(chan struct{}, 1)}
+	c := &Call{Method: strings.Trim(w[1], `"`), Codec: cmp.Or(option(w, "codec"), "raw"), Compressor: option(w, "compressor"), Message: message(p.t, w[2])}
 	checkWords(p.t, w[3:])
 	for _, word := range w[3:] {
 		switch word {
 		case "oneway":
 			c.OneWay = true
 		case "stream":
-			c.stream = newStream(p.m, 0, nil)
-			c.stream.call, c.stream.codec = c, rawCodec{}
+			c.Stream = newStream(p.m, 0, nil)
+			c.Stream.call, c.Stream.codec = c, rawCodec{}
 		}
 	}
 	if d := duration(p.t, w); d != 0 {
-		c.deadline = p.now + int64(d)
+		c.Expires = p.now + int64(d)
 	}
 	p.calls[w[0]], p.nameOf[c] = c, w[0]
 	if err := p.m.open(c, p.now); err != nil {
@@ -532,7 +543,7 @@ func (p *play) reply(w []string) {
 // stream returns the stream of a call of ours, by its name, or of the peer's, by its number.
 func (p *play) stream(name string) *Stream {
 	if c := p.calls[name]; c != nil {
-		return c.stream
+		return c.Stream
 	}
 	if in := p.running[id(p.t, name)]; in != nil {
 		return in.stream

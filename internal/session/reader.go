@@ -28,7 +28,7 @@ type reader struct {
 	r, w   int      // the unparsed bytes are buf[r:w]
 	now    int64    // ns; time of the last read or yield
 	gap    int64    // ns between the last two reads, if the last found bytes at once; else 0
-	caller *Pending // the call whose caller reads; nil if no caller reads
+	caller *Call    // the call whose caller reads; nil if no caller reads
 	stream *Stream  // the stream whose receiver reads; nil if no receiver reads
 	got    bool     // the caller's response has arrived
 	aged   bool     // a handler has run since now was set
@@ -39,7 +39,7 @@ type reader struct {
 	timed  bool     // the handler that runs is timed
 	large  uint8    // number of reads that still get a large buffer
 
-	woken       []*Pending
+	woken       []*Call
 	frames      uint64 // frames parsed
 	stalled     uint64 // value of frames when the deadline was set
 	loneBatches int    // batches in a row with one response, after which nothing else was in flight
@@ -428,7 +428,7 @@ func (rd *reader) answerLocked() {
 func (rd *reader) wake() {
 	for i, p := range rd.woken {
 		rd.woken[i] = nil
-		p.done <- struct{}{}
+		p.Done <- struct{}{}
 	}
 	rd.woken = rd.woken[:0]
 }
@@ -549,7 +549,7 @@ func (s *Session) goAway() {
 	over := s.m.lost(nil, s.offered, s.remote()+" is draining")
 	s.mu.Unlock()
 	for _, p := range over {
-		p.done <- struct{}{}
+		p.Done <- struct{}{}
 	}
 }
 

@@ -38,14 +38,14 @@ type actor struct {
 
 	wires    []byte // written, and not arrived at the peer yet
 	pending  []*scriptCall
-	byCall   map[*Pending]*scriptCall
+	byCall   map[*Call]*scriptCall
 	running  []*Inbound
 	draining bool
 }
 
 // scriptCall is a call that an actor has made.
 type scriptCall struct {
-	*Pending
+	*Call
 
 	number uint32
 	left   bool // given up by its caller
@@ -66,7 +66,7 @@ func newScript(t *testing.T, b []byte) *script {
 			"echo": echo(), "talk": streaming(nil),
 		}.find}).newSession(context.Background(), pipeEnd())
 		session.m.init(scriptSettings())
-		s.sides[i] = &actor{s: s, m: &session.m, byCall: map[*Pending]*scriptCall{}}
+		s.sides[i] = &actor{s: s, m: &session.m, byCall: map[*Call]*scriptCall{}}
 	}
 	s.sides[0].peer, s.sides[1].peer = s.sides[1], s.sides[0]
 	return s
@@ -149,21 +149,21 @@ func scriptMessage(call uint32, size int) []byte { return sealed(call, call, siz
 func (a *actor) call(size int, method string) {
 	s := a.s
 	s.calls++
-	c := &scriptCall{number: s.calls, Pending: &Pending{Method: method, Codec: "raw", done: make(chan struct{}, 1)}}
+	c := &scriptCall{number: s.calls, Call: &Call{Method: method, Codec: "raw"}}
 	switch kind := s.next(); {
 	case method == "talk":
-		c.stream = newStream(a.m, 0, nil)
-		c.stream.call, c.stream.codec = c.Pending, rawCodec{}
+		c.Stream = newStream(a.m, 0, nil)
+		c.Stream.call, c.Stream.codec = c.Call, rawCodec{}
 	case kind%8 == 0:
 		c.OneWay = true
 	case kind%8 == 1:
-		c.deadline = s.now + int64(time.Duration(kind)*time.Millisecond)
+		c.Expires = s.now + int64(time.Duration(kind)*time.Millisecond)
 	}
 	if method == "echo" {
 		c.Message = scriptMessage(c.number, size)
 	}
-	a.byCall[c.Pending] = c
-	if err := a.m.open(c.Pending, s.now); err != nil {
+	a.byCall[c.Call] = c
+	if err := a.m.open(c.Call, s.now); err != nil {
 		if code := err.Code; code != tandem.Unavailable && code != tandem.DeadlineExceeded && code != tandem.ResourceExhausted || !err.NotExecuted {
 			s.t.Errorf("a call that can't be made: %v", err)
 		}
@@ -188,13 +188,13 @@ func (a *actor) leave(n int) {
 	c, ok := pick(a.pending, n, func(c *scriptCall) bool { return !c.over && !c.left })
 	switch {
 	case !ok:
-	case c.stream != nil && c.state == callDone: // accepted: Abort
-		a.m.abandon(c.Pending)
-		c.stream.endRecv(GivenUp(errDeadline, false))
-		c.stream.discard()
+	case c.Stream != nil && c.State == CallOver: // accepted: Abort
+		a.m.abandon(c.Call)
+		c.Stream.endRecv(GivenUp(errDeadline, false))
+		c.Stream.discard()
 		c.left = true
-	case c.state != callDone:
-		a.m.leave(c.Pending)
+	case c.State != CallOver:
+		a.m.leave(c.Call)
 		c.left = true
 	}
 }
@@ -254,23 +254,24 @@ func (a *actor) happened(e event) {
 }
 
 // over checks how a call has ended.
-func (a *actor) over(p *Pending) {
+func (a *actor) over(p *Call) {
 	c := a.byCall[p]
 	if c.left || c.over {
 		a.s.t.Errorf("call %d has ended, and was over before", c.number)
 	}
 	switch {
-	case c.err != nil:
+	case c.Err != nil:
 		c.over = true
-		a.checkError(c, c.err)
-	case c.stream != nil: // accepted
+		a.checkError(c, c.Err)
+	case c.Stream != nil: // accepted
 	default:
 		c.over = true
-		if err := c.parse(a.m.s); err != nil {
+		reply, err := replyOf(c.Call)
+		if err != nil {
 			a.checkError(c, tandem.AsError(err))
 			return
 		}
-		if caller, number, ok := opened(c.Reply); !ok || caller != c.number || number != c.number {
+		if caller, number, ok := opened(reply); !ok || caller != c.number || number != c.number {
 			a.s.t.Errorf("call %d got the answer of call %d", c.number, number)
 		}
 	}
@@ -321,8 +322,8 @@ func (a *actor) reply(n int) {
 // the peer's.
 func (a *actor) streams() (all []*Stream) {
 	for _, c := range a.pending {
-		if c.stream != nil && c.state == callDone && !c.left && !c.stream.over {
-			all = append(all, c.stream)
+		if c.Stream != nil && c.State == CallOver && !c.left && !c.Stream.over {
+			all = append(all, c.Stream)
 		}
 	}
 	for _, in := range a.running {
@@ -413,10 +414,10 @@ func (a *actor) receiveAll() (some bool) {
 
 func (a *actor) abortStreams() (some bool) {
 	for _, c := range a.pending {
-		if c.stream != nil && c.state == callDone && !c.left && !c.stream.over {
-			a.m.abandon(c.Pending)
-			c.stream.endRecv(GivenUp(errDeadline, false))
-			c.stream.discard()
+		if c.Stream != nil && c.State == CallOver && !c.left && !c.Stream.over {
+			a.m.abandon(c.Call)
+			c.Stream.endRecv(GivenUp(errDeadline, false))
+			c.Stream.discard()
 			c.left, some = true, true
 		}
 	}
@@ -458,8 +459,8 @@ func (a *actor) check(side int) {
 		}
 	}
 	for _, c := range a.pending {
-		if !c.over && !c.left && (c.stream == nil || !c.stream.over) {
-			note(fmt.Sprintf("is a call without an end, %s in state %d", c.Method, c.state), int(c.number))
+		if !c.over && !c.left && (c.Stream == nil || !c.Stream.over) {
+			note(fmt.Sprintf("is a call without an end, %s in state %d", c.Method, c.State), int(c.number))
 		}
 	}
 	window := int64(m.own.ConnWindow)

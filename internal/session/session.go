@@ -350,7 +350,7 @@ func (s *Session) end(cause error) {
 		away()
 	}
 	for _, p := range over {
-		p.done <- struct{}{}
+		p.Done <- struct{}{}
 	}
 	for _, in := range served {
 		if in != nil {

@@ -232,7 +232,7 @@ func (s *Session) handleSuspect(now int64, before, hangs bool) {
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	for _, p := range over {
-		p.done <- struct{}{}
+		p.Done <- struct{}{}
 	}
 	if lead {
 		s.write()
@@ -256,9 +256,9 @@ type suspectTimes struct {
 // endSuspectCallsLocked ends calls at a suspect peer: those that can be made elsewhere, and if it hangs
 // those that have waited for too long and have no deadline of their own. waits reports whether
 // other calls are left to wait for.
-func (s *Session) endSuspectCallsLocked(d *suspectTimes) (over []*Pending, waits bool) {
-	over, waits = s.m.giveUp(s.offered, func(p *Pending, unsent bool) *tandem.Error {
-		if p == s.reading && p.state == callOpen { // its caller must first stop reading
+func (s *Session) endSuspectCallsLocked(d *suspectTimes) (over []*Call, waits bool) {
+	over, waits = s.m.giveUp(s.offered, func(p *Call, unsent bool) *tandem.Error {
+		if s.reading != nil && p == &s.reading.Call && p.State == CallOpen { // its caller must first stop reading
 			s.relieveLocked()
 			return nil
 		}
@@ -274,14 +274,14 @@ func (s *Session) endSuspectCallsLocked(d *suspectTimes) (over []*Pending, waits
 }
 
 // errorAtSuspect returns why a call at a suspect peer is over; nil if it is not.
-func (s *Session) errorAtSuspect(p *Pending, d *suspectTimes) error {
-	if p.suspectSince == 0 {
-		p.suspectSince = d.from
+func (s *Session) errorAtSuspect(p *Call, d *suspectTimes) error {
+	if p.SuspectSince == 0 {
+		p.SuspectSince = d.from
 	}
 	if f := s.env.cfg.Move; p.Movable != nil && f != nil && f(s, p.Movable) {
 		return ErrMoved
 	}
-	if own := p.deadline != 0 && !p.UsualDeadline; d.hangs && !own && d.now-p.suspectSince >= d.silence {
+	if own := p.Expires != 0 && !p.UsualDeadline; d.hangs && !own && d.now-p.SuspectSince >= d.silence {
 		return errSilent
 	}
 	return nil

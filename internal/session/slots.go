@@ -21,13 +21,13 @@ const freeSlot wire.Stream = 1 << 63
 // slot is free, or holds an open call, whose caller may have given it up.
 type slot struct {
 	id wire.Stream
-	p  *Pending // nil if the slot is free or the caller has given up the call
+	p  *Call // nil if the slot is free or the caller has given up the call
 }
 
 func (t *slotTable) full() bool { return t.open >= int(t.limit) }
 
 // take puts p into a free slot; the table must not be full.
-func (t *slotTable) take(p *Pending) wire.Stream {
+func (t *slotTable) take(p *Call) wire.Stream {
 	if t.free == 0 {
 		t.slots = extend(t.slots, t.first[:], slot{})
 		t.free = int32(len(t.slots)) //nolint:gosec // limit is at most 1<<16

@@ -12,14 +12,14 @@ import (
 func TestSlotTable(t *testing.T) {
 	const limit = 5
 	table, random := slotTable{limit: limit}, rand.New(rand.NewPCG(1, 2))
-	open, gone := map[wire.Stream]*Pending{}, []wire.Stream{0, 1, limit}
+	open, gone := map[wire.Stream]*Call{}, []wire.Stream{0, 1, limit}
 	most := 0
 	for range 2000 {
 		if table.full() != (len(open) == limit) {
 			t.Fatalf("full is %v with %d of %d calls", table.full(), len(open), limit)
 		}
 		if !table.full() && random.IntN(2) == 0 {
-			p := new(Pending)
+			p := new(Call)
 			id := table.take(p)
 			if open[id] != nil || id>>16 == 0 {
 				t.Fatalf("%#x for a new call", id)
@@ -59,7 +59,7 @@ func TestFreeSlotsHaveNoNumber(t *testing.T) {
 	table := slotTable{limit: wire.MaxOpenLimit}
 	var all []wire.Stream
 	for !table.full() {
-		all = append(all, table.take(new(Pending)))
+		all = append(all, table.take(new(Call)))
 	}
 	table.release(all[len(all)-1])
 	table.release(all[0])

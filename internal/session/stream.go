@@ -25,7 +25,7 @@ type Stream struct {
 	compressor tandem.Compressor
 	ctx        context.Context
 	cancel     context.CancelCauseFunc // client side only
-	call       *Pending                // client side only
+	call       *Call                   // client side only
 	in         *Inbound                // server side only
 	window     int64                   // initial credit of the peer
 	most       int                     // limit of a message in bytes, before and after decompression
@@ -83,9 +83,9 @@ func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
 // it. The stream ends at p's deadline. p belongs to the stream from then on.
 func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stream, error) {
 	st := newStream(&s.m, 0, nil)
-	st.codec, st.compressor, st.call = s.env.Codec(p.Codec), s.env.Compressor(p.Compressor), p
+	st.codec, st.compressor, st.call = s.env.Codec(p.Codec), s.env.Compressor(p.Compressor), &p.Call
 	st.ctx, st.cancel = StreamContext(ctx, p.Deadline)
-	p.stream = st
+	p.Stream = st
 	if err := s.openStream(st.ctx, p, openBy); err != nil {
 		st.cancel(err)
 		return nil, err
@@ -117,7 +117,7 @@ func (s *Session) openStream(ctx context.Context, p *Pending, openBy time.Time) 
 		return err
 	}
 	select {
-	case <-p.done:
+	case <-p.Done:
 		return p.result(s)
 	case <-ctx.Done():
 		return s.leave(p, ctx.Err())
@@ -369,7 +369,7 @@ func (st *Stream) Abort(cause error) {
 	s := st.s
 	s.mu.Lock()
 	if !st.over && st.in == nil {
-		if st.call.state == callDone {
+		if st.call.State == CallOver {
 			s.m.abandon(st.call)
 		}
 	}

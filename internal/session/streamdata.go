@@ -10,15 +10,15 @@ import (
 )
 
 // onStreamResponse handles a response to a stream of ours: the first accepts it, the last ends it.
-func (m *machine) onStreamResponse(h wire.Header, p *Pending, payload []byte) (event, error) {
+func (m *machine) onStreamResponse(h wire.Header, p *Call, payload []byte) (event, error) {
 	if h.Flags&wire.FlagLast == 0 { // accepted
-		if p.state == callDone {
+		if p.State == CallOver {
 			return event{}, violationf("stream accepted twice")
 		}
 		p.payload = buffer.Get()
 		p.payload.B = append(p.payload.B, payload...)
-		p.stream.id = h.Stream
-		m.stream = p.stream
+		p.Stream.id = h.Stream
+		m.stream = p.Stream
 		p.complete(nil)
 		return event{wake: p}, nil
 	}
@@ -30,10 +30,10 @@ func (m *machine) onStreamResponse(h wire.Header, p *Pending, payload []byte) (e
 	if md, bad := wire.ParseMetadata(r.Trailer); bad == nil {
 		p.Trailer = md
 	}
-	if p.state != callDone && err == nil {
+	if p.State != CallOver && err == nil {
 		err = &tandem.Error{Code: tandem.Internal, Message: "stream ended before it was accepted", Remote: true}
 	}
-	p.stream.endRecv(err)
+	p.Stream.endRecv(err)
 	return m.finish(h.Stream, p, tandem.AsError(err)), nil
 }
 
@@ -130,7 +130,7 @@ func (m *machine) onHalfClose(h wire.Header, payload []byte) error {
 func (m *machine) streamOf(h wire.Header) *Stream {
 	if h.Flags&wire.FlagAnswer != 0 {
 		if s := m.calls.get(h.Stream); s != nil && s.p != nil {
-			return s.p.stream
+			return s.p.Stream
 		}
 		return nil
 	}
@@ -181,7 +181,7 @@ func (st *Stream) newPartial(h wire.Header, n int) *buffer.Buffer {
 func (st *Stream) refuse(m *machine) {
 	e := &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message of more than %d bytes: see WithMaxMessage", st.most)}
 	if st.side == 0 {
-		if st.call.state != callLeft {
+		if st.call.State != CallLeft {
 			m.abandon(st.call)
 		}
 	} else {

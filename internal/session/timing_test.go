@@ -331,9 +331,9 @@ func TestCancelledCallsCount(t *testing.T) {
 
 func TestGoAwayCountsRequests(t *testing.T) {
 	m := newMachine(serverConfig(nil))
-	var calls []*Pending
+	var calls []*Call
 	for range 5 {
-		p := NewEnv(Config{}).NewPending()
+		p := new(Call)
 		p.Method, p.Codec = "m", "raw"
 		if err := m.open(p, 1); err != nil {
 			t.Fatal(err)
@@ -345,8 +345,8 @@ func TestGoAwayCountsRequests(t *testing.T) {
 		t.Fatalf("%d calls ended", len(over))
 	}
 	for i, p := range calls {
-		if want := i >= 3; (p.err != nil) != want || want && !p.err.NotExecuted {
-			t.Errorf("call %d: %v", i, p.err)
+		if want := i >= 3; (p.Err != nil) != want || want && !p.Err.NotExecuted {
+			t.Errorf("call %d: %v", i, p.Err)
 		}
 	}
 }
