@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
@@ -72,7 +73,7 @@ func echo() *session.Target {
 }
 
 func streaming(f func(st tandem.MessageStream) error) *session.Target {
-	return &session.Target{Kind: tandem.Streaming, Func: func(_ context.Context, call *tandem.Call) error {
+	return &session.Target{Method: machine.Method{Kind: tandem.Streaming}, Func: func(_ context.Context, call *tandem.Call) error {
 		return f(call.Body.Stream())
 	}}
 }
@@ -257,7 +258,7 @@ func bombMethods() methods {
 // A stream that its handler never accepts is given up, and its slot is freed.
 func TestStreamThatIsNeverAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, memory, methods{"coy": {Kind: tandem.Streaming, Func: func(ctx context.Context, _ *tandem.Call) error {
+		p := newPair(t, memory, methods{"coy": {Method: machine.Method{Kind: tandem.Streaming}, Func: func(ctx context.Context, _ *tandem.Call) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}})

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -11,142 +10,10 @@ import (
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/wire"
 )
-
-func (m *machine) startRun(in *Inbound, message []byte, owned *buffer.Buffer) (event, error) {
-	in.request, in.message, in.owned = nil, message, owned
-	if in.oneWay && in.id != 0 {
-		m.served[in.id.Index()] = nil // the peer may use the slot again
-	}
-	m.running++
-	return event{run: in}, nil
-}
-
-func (m *machine) onCancel(id wire.Stream) {
-	in := m.serving(id)
-	if in == nil {
-		return
-	}
-	in.canceled = true
-	e := &tandem.Error{Code: tandem.Canceled, Message: "canceled by the caller"}
-	switch {
-	case in.request != nil:
-		m.dropRequest(in, e)
-	case in.rest != nil: // its response is being sent
-		m.ring.remove(in.rest)
-		in.rest.owner.Put()
-		in.rest = nil
-		m.served[id.Index()] = nil
-		m.appendReset(id, e)
-	default:
-		if in.stream != nil {
-			in.stream.endRecv(e)
-		}
-		in.cancel(canceled)
-		in.leaveGateLocked()
-	}
-}
-
-// dropRequest answers a request that has not arrived completely: with e, marked as
-// not executed. Blocks that still arrive find no call and are dropped.
-func (m *machine) dropRequest(in *Inbound, e *tandem.Error) {
-	m.dropAssembly(in.request)
-	in.request.buf.Put()
-	in.request = nil
-	in.hold.Release()
-	in.hold = nil
-	m.served[in.id.Index()] = nil
-	e.NotExecuted = true
-	m.appendResponse(in.id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
-}
-
-// expireRequests drops requests that are still arriving when their deadline passes, when
-// they have waited too long for memory, or when nothing more of them arrives.
-func (m *machine) expireRequests(now int64) {
-	if len(m.incoming.list) == 0 {
-		return
-	}
-	stalled, served := m.incoming.stalled(now, m.stall), m.env.cfg.Memory.Served()
-	for _, a := range slices.Backward(m.incoming.list) { // dropping one moves those after it
-		in := m.serving(a.id)
-		if in == nil || in.request != a {
-			continue
-		}
-		switch d := m.env.instant(in.call.Deadline); {
-		case d != 0 && now >= d:
-			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive before the deadline", in.call.Method))
-		case d == 0 && a.waitedTooLong(now, m.stall, served):
-			m.dropRequest(in, in.hold.Exhausted(a.whole()))
-		case stalled:
-			m.dropRequest(in, refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.stall))
-		}
-	}
-}
-
-func (m *machine) appendReset(id wire.Stream, e *tandem.Error) {
-	st := encodeStatus(e)
-	b := m.buf()
-	b.B = wire.AppendHeader(b.B, wire.Header{Length: len(st), Type: wire.TypeReset, Flags: wire.FlagAnswer, Stream: id})
-	b.B = append(b.B, st...)
-}
-
-// appendResponse appends one response frame with a message that fits in it.
-func (m *machine) appendResponse(id wire.Stream, r *wire.Response, f wire.Flags, message []byte) {
-	b := m.buf()
-	start := len(b.B)
-	b.B = append(b.B, make([]byte, wire.HeaderLen)...)
-	b.B = wire.AppendResponse(b.B, r)
-	b.B = append(b.B, message...)
-	wire.PutHeader(b.B[start:], wire.Header{
-		Length: len(b.B) - start - wire.HeaderLen, Type: wire.TypeResponse, Flags: f | wire.FlagAnswer, Stream: id,
-	})
-}
-
-func encodeStatus(e *tandem.Error) []byte {
-	code := e.Code
-	if code == tandem.OK { // an error without a code is an error all the same
-		code = tandem.Unknown
-	}
-	return wire.AppendStatus(nil, &wire.Status{
-		Code: code, NotExecuted: e.NotExecuted, Message: e.Message, Details: e.Details, RetryAfter: e.RetryAfter,
-	})
-}
-
-// respond queues the response of a call whose handler has returned. It reports
-// whether the session is done with the call: not while a large response is sent.
-func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over bool) {
-	m.running--
-	if in.id == 0 || m.serving(in.id) != in {
-		return false
-	}
-	if in.stream != nil {
-		in.stream.endRecv(nil)
-		in.stream.discard()
-	}
-	message := []byte(nil)
-	if in.reply != nil && len(r.Status) == 0 && !in.canceled {
-		message = in.reply.B
-	}
-	if uint64(len(message)) > m.peer.MaxMessage {
-		e := refused(tandem.ResourceExhausted, "response of %d bytes, the caller takes at most %d: see its WithMaxMessage", len(message), m.peer.MaxMessage)
-		e.NotExecuted = false
-		r.Status, message = encodeStatus(e), nil
-	}
-	if len(message)+len(r.Status)+len(r.Trailer)+64 <= wire.MaxBlock {
-		m.served[in.id.Index()] = nil
-		m.appendResponse(in.id, r, flags|wire.FlagEnd|wire.FlagLast, message)
-		return true
-	}
-	r.Size = uint64(len(message))
-	first := min(m.firstBlock(len(message), max(0, wire.MaxBlock-len(r.Status)-len(r.Trailer)-64)), len(message)-1)
-	m.appendResponse(in.id, r, flags, message[:first])
-	in.rest = &bulk{id: in.id, flags: wire.FlagAnswer, data: message[first:], in: in, owner: in.reply}
-	in.reply = nil // the ring has it now
-	m.ring.add(in.rest)
-	return false
-}
 
 // answer is the response to send when a handler has returned.
 type answer struct {
@@ -182,7 +49,7 @@ func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
 	e, flags := in.conclude(call, err)
 	a.in, a.flags = in, flags
 	if e != nil {
-		a.r.Status = encodeStatus(e)
+		a.r.Status = machine.EncodeStatus(e)
 	}
 	if in.call.Trailer != nil {
 		a.r.Trailer = in.encodeTrailer()
@@ -192,8 +59,8 @@ func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
 
 // release gives back the memory of the request.
 func (in *Inbound) release() {
-	in.owned.Put()
-	in.message, in.owned = nil, nil
+	in.Owned.Put()
+	in.Message, in.Owned = nil, nil
 	if in.hold != nil {
 		in.hold.Release()
 		in.hold = nil
@@ -212,24 +79,25 @@ func (s *Session) answer(a *answer) {
 
 func (s *Session) answerLocked(a *answer) {
 	in := a.in
-	if s.m.out == nil && s.env.cfg.Load != nil { // one load report for each write is enough
+	if s.m.QueuedBytes() == 0 && s.env.cfg.Load != nil { // one load report for each write is enough
 		a.r.Load, a.r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without this call, whose handler has returned
 	}
-	over := s.m.respond(in, &a.r, a.flags)
+	over := s.m.Respond(&in.Request, &a.r, a.flags)
+	s.forgetLocked(in)
 	if in.counted > 0 {
 		s.uncountLocked(in)
 	}
 	asked := in.cancel(canceled) // after respond: a goroutine that still uses the stream must see how the stream ended
-	if s.m.draining && s.m.running == 0 {
-		signal(s.quiet)
+	if s.m.IsDraining() && s.m.Running() == 0 {
+		machine.Signal(s.quiet)
 	}
 	t := in.method.target
 	if over && !asked && (a.unseen || t != nil && t.Reuse && len(a.r.Status) == 0) {
 		in.recycle()
 		return
 	}
-	in.reply.Put()
-	in.reply = nil
+	in.Reply.Put()
+	in.Reply = nil
 }
 
 // conclude runs the application's code at the end of a call: the functions that it
@@ -245,7 +113,7 @@ func (in *Inbound) conclude(call *tandem.Call, err error) (e *tandem.Error, flag
 		e = tandem.AsError(dispatch.Died(call.Method, v, in.s.env.cfg.OnPanic))
 		if v == nil { // this goroutine ends, so the response must be queued here
 			a := answer{in: in}
-			a.r.Status = encodeStatus(e)
+			a.r.Status = machine.EncodeStatus(e)
 			in.s.answer(&a)
 		}
 	}()
@@ -273,18 +141,18 @@ func (in *Inbound) encodeTrailer() []byte {
 // compressReply compresses a large response of a call that has a compressor.
 func (in *Inbound) compressReply() wire.Flags {
 	e := in.s.env
-	if in.packer == 0 || in.call.Compressor == "" || in.reply == nil || len(in.reply.B) < e.cfg.CompressAbove {
+	if in.Compressor == 0 || in.call.Compressor == "" || in.Reply == nil || len(in.Reply.B) < e.cfg.CompressAbove {
 		return 0
 	}
 	packed := buffer.Get()
-	b, err := in.compressor().Compress(packed.B, in.reply.B)
-	if err != nil || len(b) >= len(in.reply.B) {
+	b, err := in.compressor().Compress(packed.B, in.Reply.B)
+	if err != nil || len(b) >= len(in.Reply.B) {
 		packed.Put()
 		return 0
 	}
 	packed.B = b
-	in.reply.Put()
-	in.reply = packed
+	in.Reply.Put()
+	in.Reply = packed
 	return wire.FlagCompressed
 }
 
@@ -295,14 +163,14 @@ func (in *Inbound) Decode(v any) error {
 	switch {
 	case in.stream != nil:
 		return errStreamBody
-	case in.compressed:
+	case in.Compressed:
 		return in.decompress(v)
 	}
 	var err error
-	if in.method.target.isLight(len(in.message), v) {
-		err = codec.Decode(in.codec(), in.message, v)
+	if in.method.target.isLight(len(in.Message), v) {
+		err = codec.Decode(in.codec(), in.Message, v)
 	} else {
-		err = codec.DecodeWithin(in.codec(), in.message, v, in)
+		err = codec.DecodeWithin(in.codec(), in.Message, v, in)
 	}
 	if err != nil {
 		return in.badArguments(err)
@@ -322,11 +190,11 @@ func (in *Inbound) badArguments(err error) error {
 func (in *Inbound) decompress(v any) error {
 	plain := buffer.Get()
 	defer plain.Put()
-	limit := int(in.s.m.own.MaxMessage) //nolint:gosec // bounded by memory
+	limit := int(in.s.env.cfg.Settings.MaxMessage) //nolint:gosec // bounded by memory
 	if in.method.target.MaxMessage > 0 {
 		limit = in.method.target.MaxMessage
 	}
-	b, err := budget.Decompress(in, in.compressor(), plain.B, in.message, limit)
+	b, err := budget.Decompress(in, in.compressor(), plain.B, in.Message, limit)
 	if err == nil {
 		plain.B = b
 		err = codec.DecodeWithin(in.codec(), b, v, in)
@@ -342,21 +210,21 @@ func (in *Inbound) Encode(v any) error {
 	if in.stream != nil {
 		return errStreamBody
 	}
-	if in.apart && !in.oneWay {
+	if in.apart && !in.OneWay {
 		return in.s.encodeApart(in, v)
 	}
 	return in.encode(v)
 }
 
 func (in *Inbound) encode(v any) error {
-	if in.reply == nil {
-		in.reply = buffer.Get()
+	if in.Reply == nil {
+		in.Reply = buffer.Get()
 	}
-	b, err := codec.Append(in.codec(), in.reply.B[:0], v)
+	b, err := codec.Append(in.codec(), in.Reply.B[:0], v)
 	if err != nil {
 		return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("result of %s: %v", in.call.Method, err)}
 	}
-	in.reply.B = b
+	in.Reply.B = b
 	return nil
 }
 
@@ -377,15 +245,15 @@ func (s *Session) runApart(in *Inbound) {
 		s.awaitStart()
 	}
 	in.apart = true
-	in.large = in.owned != nil
+	in.large = in.Owned != nil
 	if !in.large { // the message lies in the reader's buffer
 		var e *tandem.Error
-		if in.unheld, e = in.holdCopy(len(in.message)); e != nil {
+		if in.unheld, e = in.holdCopy(len(in.Message)); e != nil {
 			s.refuseRun(in, e)
 			return
 		}
-		in.owned = buffer.Get()
-		in.owned.B = append(in.owned.B, in.message...)
+		in.Owned = buffer.Get()
+		in.Owned.B = append(in.Owned.B, in.Message...)
 	}
 	verdict := s.admit(in)
 	if verdict == overload.Refuse { // so the session needs no watch: many have nothing but refusals
@@ -412,12 +280,12 @@ func (s *Session) startApart(in *Inbound) {
 			run.leave(in) // if the handler has ended its goroutine
 			run.done()
 		}()
-		in.message = in.owned.Whole()
+		in.Message = in.Owned.Whole()
 		in.assembled(large)
 		var a answer
 		err := in.abandonedError()
 		if in.unheld && err == nil {
-			err = in.grow(int64(len(in.message)))
+			err = in.grow(int64(len(in.Message)))
 			start = time.Now()
 		}
 		switch d := in.call.Deadline; {

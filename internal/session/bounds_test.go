@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -82,14 +83,14 @@ func TestEmptyStreamMessages(t *testing.T) {
 		b.send(bytes.Repeat(rawFrame(wire.TypeData, wire.FlagStream|wire.FlagEnd, wire.MakeStream(0, 1), nil), 5000))
 		synctest.Wait()
 		b.ses.mu.Lock()
-		queue := b.ses.m.served[0].stream.queue
-		total := 0
-		for _, msg := range queue {
-			total += cap(msg.buf.B)
+		st := &b.ses.inbounds[0].stream.m
+		count, total := 0, 0
+		for ; st.HasMessage(); count++ {
+			total += cap(b.ses.m.Pop(st).Buf.B)
 		}
 		b.ses.mu.Unlock()
-		if len(queue) != 5000 || total > 256<<10 {
-			t.Errorf("%d messages in buffers of %d bytes", len(queue), total)
+		if count != 5000 || total > 256<<10 {
+			t.Errorf("%d messages in buffers of %d bytes", count, total)
 		}
 		close(hold)
 		b.stop()
@@ -109,7 +110,7 @@ func TestUnfinishedRequestsAreBounded(t *testing.T) {
 					b.request(i, 0, wire.Request{Name: byName("echo"), Size: 4 << 20, Timeout: timeout}, first)
 				}
 				synctest.Wait()
-				if _, held := b.incoming(); held > maxHeld+assemblyBudget {
+				if _, held := b.incoming(); held > machine.MaxHeld+machine.AssemblyBudget {
 					t.Errorf("%d bytes are held", held)
 				}
 				time.Sleep(3 * time.Second)
@@ -127,7 +128,7 @@ func TestUnfinishedRequestsAreBounded(t *testing.T) {
 func (b *bare) incoming() (n int, held int64) {
 	b.ses.mu.Lock()
 	defer b.ses.mu.Unlock()
-	return len(b.ses.m.incoming.list), b.ses.m.incoming.held
+	return b.ses.m.Arriving(), b.ses.m.Counts().Held
 }
 
 // frame reads one frame.
@@ -179,7 +180,7 @@ func TestPeerThatReadsByTheByte(t *testing.T) {
 		case <-time.After(10 * time.Minute):
 			t.Error("not cut off")
 		}
-		if err := b.ses.Err(); !errors.Is(err, errFlood) {
+		if err := b.ses.Err(); !errors.Is(err, machine.ErrFlood) {
 			t.Errorf("ended with %v", err)
 		}
 		b.stop()

@@ -25,7 +25,7 @@ func TestLargeMessagesAreHandledApart(t *testing.T) {
 		ended <- err
 	}()
 	eventually(t, p.server, "the handler has not begun, or the reader has", func() bool {
-		return p.server.m.running == 1 && p.server.turn.Load()&1 == 0
+		return p.server.m.Running() == 1 && p.server.turn.Load()&1 == 0
 	})
 	if _, err := p.call(context.Background(), "m", nil); err != nil {
 		t.Error(err)

@@ -111,5 +111,5 @@ func TestCancelWhileRequestArrives(t *testing.T) {
 func blocksArriving(s *Session) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.m.incoming.list)
+	return s.m.Arriving()
 }

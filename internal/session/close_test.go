@@ -137,8 +137,8 @@ func TestManyLargeMessages(t *testing.T) {
 	wg.Wait()
 	for _, s := range []*Session{p.client, p.server} {
 		s.mu.Lock()
-		if n := len(s.m.incoming.list); n != 0 || s.m.incoming.held != 0 {
-			t.Errorf("left over: %d assemblies, %d bytes held", n, s.m.incoming.held)
+		if c := s.m.Counts(); c.Arriving != 0 || c.Held != 0 {
+			t.Errorf("left over: %+v", c)
 		}
 		s.mu.Unlock()
 	}
@@ -186,7 +186,8 @@ func TestStalledStreams(t *testing.T) {
 		close(release)
 		for end := time.Now().Add(5 * time.Second); ; runtime.Gosched() {
 			p.server.mu.Lock()
-			left := int64(wire.DefaultConnWindow) - p.server.m.connSpare - p.server.m.connOwed
+			c := p.server.m.Counts()
+			left := int64(wire.DefaultConnWindow) - c.ConnSpare - c.ConnOwed
 			p.server.mu.Unlock()
 			if left == 0 {
 				return
@@ -241,7 +242,7 @@ func (p *pair) holdsOutput() bool {
 	holds := func(s *Session) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.m.out != nil
+		return s.m.QueuedBytes() > 0
 	}
 	return holds(p.client) || holds(p.server)
 }

@@ -8,8 +8,6 @@ import (
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 )
 
-var errDeadline = context.DeadlineExceeded
-
 // doneContext is the part of an [Inbound], which is its handler's context, that is
 // needed to wait for its end. The first call of Done or AfterFunc makes it.
 type doneContext struct {
@@ -82,7 +80,7 @@ func (in *Inbound) askLocked() *doneContext {
 	if d := in.call.Deadline; !d.IsZero() {
 		a.timer = time.AfterFunc(time.Until(d), func() { in.cancel(expired) })
 	}
-	if in.oneWay { // the session does not list it any more
+	if in.OneWay { // the session does not list it any more
 		a.leave = context.AfterFunc(in.s.lasting(), func() { in.cancel(canceled) })
 	}
 	return a
@@ -96,7 +94,7 @@ func (in *Inbound) Err() error {
 	case in.ended != running:
 	case !in.call.Deadline.IsZero() && !time.Now().Before(in.call.Deadline):
 		in.endLocked(expired)
-	case in.oneWay && in.s.lasting().Err() != nil:
+	case in.OneWay && in.s.lasting().Err() != nil:
 		in.endLocked(canceled)
 	}
 	return in.ended.err()

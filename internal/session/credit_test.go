@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -97,30 +99,23 @@ func TestRefusedOneWaySlotIsFreed(t *testing.T) {
 // A request with OneWay and Stream is refused: its handler would outlive the connection.
 func TestOneWayStreamIsRefused(t *testing.T) {
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
-	p := newPair(t, tcp(t), methods{"s": streaming(func(st tandem.MessageStream) error {
+	s, peer := acceptRaw(t, serverConfig(methods{"s": streaming(func(st tandem.MessageStream) error {
 		started <- struct{}{}
 		var b []byte
 		err := st.RecvMsg(&b)
 		ended <- err
 		return err
-	})})
-	p.client.mu.Lock()
-	b := p.client.m.buf()
-	start := len(b.B)
-	b.B = append(b.B, make([]byte, wire.HeaderLen)...)
-	b.B = wire.AppendRequest(b.B, &wire.Request{Name: wire.Name{Text: []byte("s")}})
-	wire.PutHeader(b.B[start:], wire.Header{Length: len(b.B) - start - wire.HeaderLen, Type: wire.TypeRequest, Flags: wire.FlagOneWay | wire.FlagStream | wire.FlagEnd})
-	p.client.mu.Unlock()
-	p.client.flush()
+	})}))
+	send(t, peer, rawFrame(wire.TypeRequest, wire.FlagOneWay|wire.FlagStream|wire.FlagEnd, 0, requestHead("s")))
 	select {
 	case <-started:
-	case <-p.server.Done(): // a violation would be right
+	case <-s.Done(): // a violation would be right
 		return
 	case <-time.After(time.Second): // so would a refusal
 		return
 	}
-	p.client.Close()
-	<-p.server.Done()
+	_ = peer.Close()
+	<-s.Done()
 	select {
 	case <-ended:
 	case <-time.After(2 * time.Second):
@@ -130,29 +125,56 @@ func TestOneWayStreamIsRefused(t *testing.T) {
 
 // Drain waits for a request that was accepted and is still arriving.
 func TestDrainAwaitsArrivingRequest(t *testing.T) {
-	p := newPair(t, memory, methods{"e": echo()})
-	p.client.mu.Lock()
-	b := p.client.m.buf()
-	id := p.client.m.calls.take(&Call{Done: make(chan struct{}, 1)})
-	start := len(b.B)
-	b.B = append(b.B, make([]byte, wire.HeaderLen)...)
-	b.B = wire.AppendRequest(b.B, &wire.Request{Name: wire.Name{Text: []byte("e")}, Size: 100})
-	wire.PutHeader(b.B[start:], wire.Header{Length: len(b.B) - start - wire.HeaderLen, Type: wire.TypeRequest, Stream: id})
-	p.client.mu.Unlock()
-	p.client.flush()
-	for { // until the server has counted it
-		p.server.mu.Lock()
-		n := p.server.m.accepted
-		p.server.mu.Unlock()
-		if n == 1 {
-			break
-		}
+	s, peer := acceptRaw(t, serverConfig(methods{"e": echo()}))
+	go func() { _, _ = io.Copy(io.Discard, peer) }()
+	head := wire.AppendRequest(nil, &wire.Request{Name: wire.Name{Text: []byte("e")}, Size: 100})
+	send(t, peer, rawFrame(wire.TypeRequest, 0, wire.MakeStream(0, 1), head))
+	for s.Accepted() == 0 {
 		time.Sleep(time.Millisecond) // polls a condition
 	}
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	if err := p.server.Drain(ctx, "test"); err == nil {
+	if err := s.Drain(ctx, "test"); err == nil {
 		t.Errorf("Drain closed after %v although a request that it had accepted was arriving", time.Since(begin))
+	}
+}
+
+// idleStream receives nothing until its call or its connection ends.
+func idleStream() *Target {
+	return streaming(func(st tandem.MessageStream) error {
+		<-st.Context().Done()
+		return nil
+	})
+}
+
+// Streams that each keep to their own window must together keep to the
+// connection's window.
+func TestConnectionWindow(t *testing.T) {
+	const window, message = 64 << 10, 20_000 // a stream's would hold three of them
+	for name, c := range map[string]struct {
+		streams int
+		ends    bool
+	}{"within": {window / message, false}, "beyond": {window/message + 1, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := serverConfig(methods{"idle": idleStream()})
+				cfg.Settings.ConnWindow, cfg.Settings.StreamWindow = window, window
+				s, peer := acceptRaw(t, cfg)
+				for i := range c.streams {
+					id := wire.MakeStream(uint16(i), 1)
+					send(t, peer, rawFrame(wire.TypeRequest, wire.FlagStream|wire.FlagEnd, id, requestHead("idle")))
+					send(t, peer, rawFrame(wire.TypeData, wire.FlagStream|wire.FlagEnd, id, make([]byte, message)))
+				}
+				synctest.Wait()
+				err := s.Err()
+				if (err != nil) != c.ends {
+					t.Fatalf("ended with %v", err)
+				}
+				if c.ends && (!errors.Is(err, wire.ErrViolation) || !strings.Contains(err.Error(), "connection's window")) {
+					t.Errorf("ended with %v", err)
+				}
+			})
+		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/tandem-rpc/tandem/internal/machine"
 )
 
 // A call that is alone on its connection would cost two hand-overs between its
@@ -40,7 +42,7 @@ func (rd *reader) parkUnlock() bool {
 	if rd.loneBatches++; rd.loneBatches < parkAfter {
 		return false
 	}
-	var p *Call
+	var p *machine.Call
 	if len(rd.woken) > 0 {
 		p = rd.woken[0]
 	}
@@ -60,38 +62,25 @@ func (rd *reader) parkLocked() {
 		rd.release()
 	}
 	rd.s.parked = rd
-	if st := rd.s.m.onlyStream(); st != nil {
-		signal(st.canRecv)
+	if st := rd.s.m.OnlyStream(); st != nil {
+		machine.Signal(st.CanRecv)
 	}
 }
 
 // servedOneLocked reports whether this batch was for one caller or receiver.
 func (rd *reader) servedOneLocked() bool {
-	if rd.s.m.onlyStream() != nil {
+	if rd.s.m.OnlyStream() != nil {
 		return len(rd.woken) < 2
 	}
 	return len(rd.woken) == 1
 }
-
-// onlyStream returns the stream that is the only open call, or nil. A stream whose
-// sender waits for credit does not count: a goroutine must read for it.
-func (m *machine) onlyStream() *Stream {
-	st := m.stream
-	if st == nil || st.over || st.sending != nil || m.calls.open != 1 || len(m.queue)+m.running > 0 {
-		return nil
-	}
-	return st
-}
-
-// receivable reports whether a receiver need not wait.
-func (st *Stream) receivable() bool { return len(st.queue) > 0 || st.recvErr != nil }
 
 // receiveUnlock reads until there is something to receive, if the turn is parked.
 // The session's mutex is held, and unlocked when it returns true.
 func (st *Stream) receiveUnlock() bool {
 	s := st.s
 	rd := s.parked
-	if rd == nil || s.m.onlyStream() != st {
+	if rd == nil || s.m.OnlyStream() != &st.m {
 		return false
 	}
 	s.parked, s.receiving, rd.stream = nil, st, st
@@ -139,10 +128,10 @@ func (rd *reader) answeredUnlock() {
 func (rd *reader) canParkLocked() bool {
 	m := &rd.s.m
 	switch {
-	case m.hasOutput() || m.away != nil || m.closed != nil:
+	case m.HasOutput() || m.Away() != nil || m.Closed():
 		return false
-	case m.onlyStream() != nil:
-		return len(m.incoming.list) == 0 && rd.clearDeadlineLocked()
+	case m.OnlyStream() != nil:
+		return m.Arriving() == 0 && rd.clearDeadlineLocked()
 	}
 	return !rd.s.busyLocked() && rd.r == rd.w && rd.clearDeadlineLocked()
 }
@@ -259,7 +248,7 @@ func (rd *reader) readFor() bool {
 func (rd *reader) endedUnanswered() bool {
 	rd.s.mu.Lock()
 	defer rd.s.mu.Unlock()
-	over := rd.caller != nil && rd.caller.State == CallOver
+	over := rd.caller != nil && rd.caller.State == machine.CallOver
 	if over {
 		rd.endReadingLocked()
 	}
@@ -281,7 +270,7 @@ func (p *Pending) relieveAt(now int64) int64 {
 // long. It returns the reader if it has been parked since the last tick: a goroutine must read on.
 func (s *Session) checkReadingCallerLocked(now int64) (resume *reader) {
 	before, sent := s.readBy, s.sent
-	s.readBy, s.sent = 0, s.m.sent+s.turns
+	s.readBy, s.sent = 0, s.m.Sent()+s.turns
 	switch {
 	case s.reading != nil:
 		s.readBy = s.reading.Ordinal
@@ -289,7 +278,7 @@ func (s *Session) checkReadingCallerLocked(now int64) (resume *reader) {
 		if again && s.reading.cancelable || now >= s.reading.relieveAt(now) {
 			s.relieveLocked()
 		}
-	case s.parked != nil && s.m.sent+s.turns == sent:
+	case s.parked != nil && s.m.Sent()+s.turns == sent:
 		resume, s.parked = s.parked, nil
 	}
 	return resume
@@ -299,7 +288,7 @@ func (s *Session) checkReadingCallerLocked(now int64) (resume *reader) {
 func (s *Session) endRelief() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.relieved || s.m.closed != nil {
+	if !s.relieved || s.m.Closed() {
 		return false
 	}
 	s.relieved = false

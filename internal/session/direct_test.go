@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -186,7 +187,7 @@ func TestReadingChangesHands(t *testing.T) {
 			switch {
 			case p.client.reading != nil:
 				direct.Add(1)
-			case p.client.m.calls.open > 0:
+			case p.client.m.OpenCalls() > 0:
 				apart.Add(1)
 			}
 			p.client.mu.Unlock()
@@ -379,7 +380,7 @@ func TestReadingCallerGetsAnAnswerInParts(t *testing.T) {
 		ended := goCall(t, s)
 		answer := emptyAnswer(readFrame(t, peer).Stream)
 		send(t, peer, answer[:5])
-		eventually(t, s, "no caller has read the first part", func() bool { return s.reading != nil && s.reading.State == CallOpen })
+		eventually(t, s, "no caller has read the first part", func() bool { return s.reading != nil && s.reading.State == machine.CallOpen })
 		time.Sleep(time.Millisecond) // so that it is usually read alone
 		send(t, peer, answer[5:])
 		if err := <-ended; err != nil {

@@ -84,13 +84,6 @@ func rawSettings() wire.Settings {
 	return s
 }
 
-// newMachine returns the machine of a session without goroutines.
-func newMachine(cfg Config) *machine {
-	s := NewEnv(cfg).newSession(context.Background(), pipeEnd())
-	s.m.init(rawSettings())
-	return &s.m
-}
-
 // acceptRaw returns a session and its peer's end of the connection, which is past
 // the handshake and does nothing by itself.
 func acceptRaw(t *testing.T, cfg Config) (*Session, net.Conn) {
@@ -144,13 +137,8 @@ func wantNothingOpen(t *testing.T, p *pair) {
 			t.Errorf("%s: %d calls of its own and %d of the peer's are open", name, ours, theirs)
 		}
 		s.mu.Lock()
-		for _, in := range s.m.served {
-			if in != nil {
-				t.Errorf("%s: a slot of the peer's is taken", name)
-			}
-		}
-		if n := len(s.m.ring.list) + len(s.m.incoming.list); n != 0 || s.m.incoming.held != 0 {
-			t.Errorf("%s: %d messages on their way, %d bytes held", name, n, s.m.incoming.held)
+		if c := s.m.Counts(); c.Slots+c.Sending+c.Arriving != 0 || c.Held != 0 {
+			t.Errorf("%s: left over: %+v", name, c)
 		}
 		s.mu.Unlock()
 	}

@@ -1,8 +1,8 @@
 // Package session carries many calls on one connection, in both directions.
 //
-// The protocol is a pure state machine ([machine], guarded by one mutex that
-// is never held across a system call): frames in, events and frames out, time
-// as an argument. Around it is a thin shell of goroutines: one reader a
+// The protocol is a pure state machine, package [machine], guarded by one mutex that
+// is never held across a system call: frames in, events and frames out, time
+// as an argument. This package is the shell of goroutines round it: one reader a
 // connection, which runs short handlers itself; the writer, which is any goroutine
 // that queues a frame while no other writes; and one monitor for all sessions of an [Env].
 package session
@@ -85,15 +85,6 @@ const (
 	drainLinger      = time.Second
 
 	staysLarge = 16 // after this many reads in a row that need only a small buffer, a reader goes back to one
-
-	writeSoft      = 1 << 20 // new calls wait while this much is queued to be written
-	writeHard      = 8 << 20 // requests are refused while this much is queued
-	maxQueued      = 1 << 16 // calls waiting to be sent on one connection
-	maxPongs       = 64      // answers to control frames waiting to be written
-	bulkBatch      = 128 << 10
-	assemblyAhead  = 256 << 10 // bytes of credit for a large message beyond those that have arrived
-	assemblyBudget = 8 << 20   // bytes, arrived or granted, of all large messages of a connection; the oldest may exceed it
-	maxHeld        = 32 << 20  // large requests are refused while messages that are arriving hold more bytes than this
 )
 
 // Windows of streams.

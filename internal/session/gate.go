@@ -18,9 +18,9 @@ func (e *Env) guarding() bool { return e.cfg.Gate != nil && e.cfg.Gate.Guarding(
 // sawEvery is the number of requests of which one reports its caller's timeout to the gate.
 const sawEvery = 64
 
-func (m *machine) sawTimeout(d time.Duration) {
-	if m.env.cfg.Gate != nil && m.accepted%sawEvery == 1 {
-		m.env.cfg.Gate.Saw(d)
+func (s *Session) sawTimeoutLocked(in *Inbound) {
+	if s.env.cfg.Gate != nil && in.Expires != 0 && s.m.Accepted()%sawEvery == 1 {
+		s.env.cfg.Gate.Saw(time.Duration(in.Expires - in.Arrived))
 	}
 }
 
@@ -44,7 +44,7 @@ func (s *Session) admit(in *Inbound) overload.Verdict {
 		r = new(overload.Request)
 	}
 	*r = overload.Request{
-		Method: m, Caller: s.callerOf(), Class: s.env.classOf(&in.call), Bytes: int64(len(in.message) + requestOverhead), OneWay: in.oneWay,
+		Method: m, Caller: s.callerOf(), Class: s.env.classOf(&in.call), Bytes: int64(len(in.Message) + requestOverhead), OneWay: in.OneWay,
 		Deadline: s.instant(in.call.Deadline), Owner: in,
 	}
 	s.mu.Lock()

@@ -93,7 +93,7 @@ func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) er
 		return err
 	}
 	s.peer.TLS = transport.TLSState(s.conn)
-	s.m.init(peer)
+	s.m.Init(&peer)
 	rd.now = s.now()
 	s.backlog.Waited(rd.now)
 	return s.conn.SetDeadline(time.Time{})

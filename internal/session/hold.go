@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
@@ -13,15 +12,6 @@ import (
 // request of several blocks, and the whole request before the peer gets credit for more; a
 // message that is copied for a goroutine of its own; the decompressed message; and the memory
 // that decoding takes. Small messages in the reader's buffer are decoded without a reservation.
-
-// begin reserves the first n bytes of a request whose rest may have to wait.
-func (in *Inbound) begin(n int) *tandem.Error {
-	in.hold = in.s.account.Hold()
-	if in.hold.Begin(int64(n)) {
-		return nil
-	}
-	return in.hold.Exhausted(int64(n))
-}
 
 // holdCopy reserves the n bytes of a message that is copied for a goroutine, unless it is
 // small. If wait is true, the goroutine must wait for room before it runs the call.
@@ -39,65 +29,11 @@ func (in *Inbound) holdCopy(n int) (wait bool, e *tandem.Error) {
 	return false, in.hold.Exhausted(int64(n))
 }
 
-// reserved reports whether the rest of a message may arrive. It requests the memory of a large
-// request once; when there is room later, grant is called again.
-func (m *machine) reserved(a *assembly) bool {
-	in := a.in
-	if in == nil || a.granted || in.s.account == nil {
-		return true
-	}
-	if a.asked {
-		return false
-	}
-	a.asked = true
-	s, h := in.s, in.hold
-	a.granted = h.Ask(a.whole(), func(granted bool) {
-		s.env.Spawn(func() { s.resumeAssembly(a, h, granted) })
-	})
-	return a.granted
-}
-
-// waitedTooLong reports whether a message has waited for memory for longer than most while no
-// other message got any. served is how many waits the budget has served so far.
-func (a *assembly) waitedTooLong(now int64, most time.Duration, served uint64) bool {
-	if !a.asked || a.granted {
-		return false
-	}
-	if a.since == 0 || a.served != served {
-		a.since, a.served = now, served
-	}
-	return now-a.since > int64(most)
-}
-
-// whole returns how many bytes a large message needs: twice its size if it is put together from pieces.
-func (a *assembly) whole() int64 {
-	if a.size > buffer.PieceSize {
-		return 2 * int64(a.size)
-	}
-	return int64(a.size)
-}
-
 // assembled gives back the memory of the pieces once a large message is put together.
 func (in *Inbound) assembled(large bool) {
-	if large && len(in.message) > buffer.PieceSize {
-		in.hold.Shrink(int64(len(in.message)))
+	if large && len(in.Message) > buffer.PieceSize {
+		in.hold.Shrink(int64(len(in.Message)))
 	}
-}
-
-// resumeAssembly goes on with a message for which there is room now, or drops it.
-func (s *Session) resumeAssembly(a *assembly, h *budget.Hold, granted bool) {
-	s.mu.Lock()
-	in := s.m.serving(a.id)
-	switch {
-	case in == nil || in.request != a || s.m.closed != nil: // the call is over
-	case granted:
-		a.granted = true
-		s.m.grant()
-	default:
-		s.m.dropRequest(in, h.Exhausted(a.whole()))
-	}
-	s.mu.Unlock()
-	s.flush()
 }
 
 // refuseRun answers a call that can't be run; no code of the application has seen it.
@@ -167,7 +103,7 @@ func (st *Stream) Reserve(n int64) error {
 func (st *Stream) holding() (*budget.Hold, error) {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
-	if st.over { // called by a goroutine that has outlived the handler
+	if st.m.IsOver() { // called by a goroutine that has outlived the handler
 		return nil, errStreamOver
 	}
 	if st.hold == nil {

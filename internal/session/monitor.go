@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/tandem-rpc/tandem/wire"
 )
 
 // monitor watches the sessions on which something is outstanding: handlers
@@ -183,27 +181,28 @@ func (mo *monitor) pruneLocked() {
 func (s *Session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return (s.busyLocked() || s.parked != nil) && s.m.closed == nil
+	return (s.busyLocked() || s.parked != nil) && !s.m.Closed()
 }
 
 // busyLocked reports whether there is anything to watch.
 func (s *Session) busyLocked() bool {
-	return s.m.calls.open+len(s.m.queue)+s.m.running+len(s.m.incoming.list) > 0
+	return s.m.IsBusy()
 }
 
 // tick checks one session. It returns when its next tick is due at the latest, and
 // sets s.dropWatch if the session need not be watched any longer.
 func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 	s.mu.Lock()
-	if s.m.closed != nil {
+	if s.m.Closed() {
 		s.mu.Unlock()
 		s.dropWatch = true
 		return now + int64(calmTick)
 	}
 	if late { // no bytes were read while this process did not run
-		s.m.incoming.given = true
+		s.m.Awoke()
 	}
-	over := s.m.expire(now)
+	s.dropStaleLocked(now)
+	over := s.m.Expire(now)
 	busy := s.busyLocked() || s.detector.suspect // a suspect peer is watched until it answers
 	lead := s.leadLocked(0)                      // responses do not wait for the end of a long batch
 	resume := s.checkReadingCallerLocked(now)
@@ -253,8 +252,8 @@ func (s *Session) schedule(now int64, busy bool) int64 {
 	if !busy {
 		return s.nextTick
 	}
-	if s.m.earliest != 0 {
-		s.nextTick = min(s.nextTick, s.m.earliest)
+	if s.m.NextDeadline() != 0 {
+		s.nextTick = min(s.nextTick, s.m.NextDeadline())
 	}
 	if s.reading != nil {
 		s.nextTick = min(s.nextTick, s.reading.relieveAt(now))
@@ -296,15 +295,11 @@ func (s *Session) ping(now int64) (end uint64) {
 	var p [8]byte
 	binary.LittleEndian.PutUint64(p[:], uint64(now)) //nolint:gosec // only an echo
 	s.mu.Lock()
-	b := s.m.buf()
-	b.B = wire.AppendPing(b.B, wire.TypePing, p)
-	end = s.m.taken + uint64(len(b.B))
+	end = s.m.Ping(p)
 	s.mu.Unlock()
 	s.flush()
 	return end
 }
-
-func pingNumber(p [8]byte) uint64 { return binary.LittleEndian.Uint64(p[:]) }
 
 func (s *Session) onPong(sent uint64, now int64) {
 	if took := now - int64(sent); took >= 0 && took < int64(time.Minute) { //nolint:gosec // checked: anything may come back

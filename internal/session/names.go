@@ -1,84 +1,12 @@
 package session
 
 import (
-	"slices"
 	"time"
 
-	"github.com/tandem-rpc/tandem/wire"
+	"github.com/tandem-rpc/tandem/internal/machine"
 )
 
-// sentNames numbers the method names that this side has sent. A number is
-// given when the request's head is appended; an appended head is never
-// dropped, so both sides count alike.
-type sentNames struct {
-	last   string // the last method: most likely the next one, too
-	number int    // the number of last
-	all    *nameTable
-}
-
-// nameTable is allocated apart from its session, as a call of the last method does not need it.
-type nameTable struct {
-	list    []string       // by number
-	bytes   int            // total bytes of the names
-	numbers map[string]int // number by name; nil while there are few names
-}
-
-// few is the number of names up to which a search of the list is faster than the map.
-const few = 8
-
-func (n *sentNames) reference(method string) wire.Name {
-	if method == n.last {
-		return wire.Name{Number: n.number}
-	}
-	if n.all == nil {
-		n.all = new(nameTable)
-	}
-	if i := n.all.find(method); i >= 0 {
-		n.last, n.number = method, i
-		return wire.Name{Number: i}
-	}
-	return wire.Name{Text: []byte(method), Define: n.all.add(method)}
-}
-
-// find returns the number of a name, -1 if it has none.
-func (t *nameTable) find(name string) int {
-	if t.numbers == nil {
-		return slices.Index(t.list, name)
-	}
-	if i, ok := t.numbers[name]; ok {
-		return i
-	}
-	return -1
-}
-
-// add gives a name the next number; false when there are too many.
-func (t *nameTable) add(name string) bool {
-	if len(t.list) == wire.MaxNames || t.bytes+len(name) > wire.MaxNameBytes {
-		return false
-	}
-	t.list = append(t.list, name)
-	t.bytes += len(name)
-	if len(t.list) <= few {
-		return true
-	}
-	if t.numbers == nil {
-		t.numbers = make(map[string]int)
-	}
-	for i := len(t.numbers); i < len(t.list); i++ {
-		t.numbers[t.list[i]] = i
-	}
-	return true
-}
-
-// receivedNames are the names that the peer has defined, by number.
-type receivedNames struct {
-	list  []*method
-	first [1]*method // the memory of list while that has one element
-	bytes int        // total bytes of the names
-}
-
-// method is a name and its Target, which a connection looks up once. A method that
-// does not exist is looked up again: it may be registered later.
+// method is a name and its Target, which a connection looks up once.
 type method struct {
 	name   string
 	target *Target
@@ -121,36 +49,35 @@ func (m *method) heldUp() {
 
 const rareRuns = 1000
 
-func (n *receivedNames) resolve(w wire.Name, find func(string) *Target) (*method, error) {
-	if w.Text == nil {
-		if w.Number >= len(n.list) {
-			return nil, violationf("method name number %d of %d", w.Number, len(n.list))
-		}
-		e := n.list[w.Number]
-		if e.target != nil && !e.target.Absent {
-			return e, nil
-		}
-		if found := lookup(find, e.name); found != e.target {
-			e = &method{name: e.name, target: found} // running calls use the old one
-			n.list[w.Number] = e
-		}
-		return e, nil
-	}
-	e := &method{name: string(w.Text)}
-	e.target = lookup(find, e.name)
-	if w.Define {
-		n.bytes += len(e.name)
-		if len(n.list) >= wire.MaxNames || n.bytes > wire.MaxNameBytes {
-			return nil, violationf("more than %d method names or %d bytes of them", wire.MaxNames, wire.MaxNameBytes)
-		}
-		n.list = extend(n.list, n.first[:], e)
-	}
-	return e, nil
-}
+// lookup is a Session as its machine's [machine.Names].
+type lookup Session
 
-func lookup(find func(string) *Target, name string) *Target {
-	if find == nil {
+// Lookup finds a method, and keeps it for methodOf. The session's mutex is held.
+func (n *lookup) Lookup(name string, number int) *machine.Method {
+	var t *Target
+	if find := n.env.cfg.Resolve; find != nil {
+		t = find(name)
+	}
+	switch {
+	case number < 0:
+		n.unnumbered = &method{name: name, target: t}
+	case number == len(n.methods):
+		n.methods = machine.Extend(n.methods, n.firstMethod[:], &method{name: name, target: t})
+	case n.methods[number].target != t:
+		n.methods[number] = &method{name: name, target: t} // running calls use the old one
+	}
+	if t == nil {
 		return nil
 	}
-	return find(name)
+	return &t.Method
+}
+
+// methodOfLocked returns the method of the request that has just arrived.
+func (s *Session) methodOfLocked(r *machine.Request) *method {
+	if r.Number >= 0 {
+		return s.methods[r.Number]
+	}
+	m := s.unnumbered
+	s.unnumbered = nil
+	return m
 }

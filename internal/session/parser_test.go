@@ -93,11 +93,14 @@ func newTapeReader(tb testing.TB) *tapeReader {
 	tb.Helper()
 	on := &tape{Conn: pipeEnd()}
 	s := NewEnv(serverConfig(methods{"echo": echo()})).newSession(context.Background(), on)
-	s.m.init(rawSettings())
-	if _, err := s.m.names.resolve(wire.Name{Text: []byte("echo"), Define: true}, s.env.cfg.Resolve); err != nil {
+	peer := rawSettings()
+	s.m.Init(&peer)
+	t := &tapeReader{s.newReader(0), on}
+	define := wire.AppendRequest(nil, &wire.Request{Name: wire.Name{Text: []byte("echo"), Define: true}})
+	if _, _, err := t.calls(rawFrame(wire.TypeRequest, wire.FlagOneWay|wire.FlagEnd, 0, define)); err != nil {
 		tb.Fatal(err)
 	}
-	return &tapeReader{s.newReader(0), on}
+	return t
 }
 
 // refill is the reader's fill with a socket, whose first read goes into a
@@ -165,16 +168,16 @@ func (t *tapeReader) calls(b []byte) (calls, size int, err error) {
 			}
 			continue
 		}
-		ev, err := s.m.receive(h, payload, t.now)
+		_, in, err := t.receiveLocked(h, payload)
 		if err != nil {
 			return calls, size, err
 		}
-		if ev.run != nil {
+		if in != nil {
 			s.mu.Unlock() // a handler runs without the lock
 			calls++
-			size += len(ev.run.message)
+			size += len(in.Message)
 			s.mu.Lock()
-			s.m.running--
+			s.m.Respond(&in.Request, new(wire.Response), 0)
 		}
 	}
 }

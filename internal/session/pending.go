@@ -2,19 +2,19 @@ package session
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
 // Pending is a call that this side makes. The caller sets what to send, passes it
 // to [Session.Do] or [Session.Open], reads the reply, and releases it.
 type Pending struct {
-	Call // guarded by the session's mutex until Done delivers
+	machine.Call // guarded by the session's mutex until Done delivers
 
 	cancelable bool // the caller's context may end before the deadline
 
@@ -56,7 +56,7 @@ func (p *Pending) LeaveEnv() {
 }
 
 // IsNew reports whether the Pending has not been passed to a session yet.
-func (p *Pending) IsNew() bool { return p.State == CallNew }
+func (p *Pending) IsNew() bool { return p.State == machine.CallNew }
 
 // Lend passes b, the memory of Message, to the Pending, which gives it back once the message
 // is copied. Without Lend the owner keeps the memory, and must not change it until the call
@@ -74,12 +74,12 @@ func (p *Pending) Release() {
 // Clear makes p ready for another call; false when a session's queue may still
 // hold it.
 func (p *Pending) Clear() bool {
-	if p.State == CallLeft {
+	if p.State == machine.CallLeft {
 		return false
 	}
 	p.Forget()
 	p.giveBack()
-	*p = Pending{Call: Call{Done: p.Done, Metadata: small(p.Metadata)}, dones: p.dones}
+	*p = Pending{Call: machine.Call{Done: p.Done, Metadata: small(p.Metadata)}, dones: p.dones}
 	return true
 }
 
@@ -144,7 +144,7 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	now := s.now()
 	rd := s.takeTurnLocked(p, now)
 	p.Expires = s.instant(p.Deadline)
-	err := s.m.open(&p.Call, now)
+	err := s.m.Open(&p.Call, now)
 	copied := err == nil && p.Copied()
 	reads := err == nil && p.mayRead(now)
 	s.cancelableRead = s.cancelableRead || rd != nil && p.cancelable
@@ -198,13 +198,13 @@ func (p *Pending) result(s *Session) error {
 // leave gives up a call, unless its response came first.
 func (s *Session) leave(p *Pending, cause error) error {
 	s.mu.Lock()
-	if p.State == CallOver {
+	if p.State == machine.CallOver {
 		s.mu.Unlock()
 		<-p.Done
 		return p.result(s)
 	}
-	notExecuted := p.State == CallQueued
-	s.m.leave(&p.Call)
+	notExecuted := p.State == machine.CallQueued
+	s.m.Leave(&p.Call)
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	p.giveBack() // the message is not sent any more, but the queue may hold p for long
@@ -215,16 +215,7 @@ func (s *Session) leave(p *Pending, cause error) error {
 }
 
 // GivenUp returns the error of a call whose caller no longer waits for it.
-func GivenUp(cause error, notExecuted bool) *tandem.Error {
-	code, text := tandem.Canceled, "call canceled by the caller"
-	if errors.Is(cause, context.DeadlineExceeded) {
-		code, text = tandem.DeadlineExceeded, "no answer within the deadline"
-	}
-	if notExecuted {
-		text += "; it was never sent"
-	}
-	return &tandem.Error{Code: code, Message: text, NotExecuted: notExecuted}
-}
+func GivenUp(cause error, notExecuted bool) *tandem.Error { return machine.GivenUp(cause, notExecuted) }
 
 // parse parses the head of the response. It runs in the caller's goroutine, to keep
 // the reader's work small.
@@ -247,22 +238,5 @@ func (p *Pending) outcome(r *wire.Response) error {
 		}
 		p.Trailer = md
 	}
-	return statusError(r.Status)
-}
-
-// statusError returns the error that an encoded status stands for, nil for OK.
-func statusError(b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	st, err := wire.ParseStatus(b)
-	if err != nil {
-		return &tandem.Error{Code: tandem.Internal, Message: "bad status: " + err.Error()}
-	}
-	if st.Code == tandem.OK {
-		return nil
-	}
-	return &tandem.Error{
-		Code: st.Code, Message: st.Message, Details: st.Details, Remote: true, NotExecuted: st.NotExecuted, RetryAfter: st.RetryAfter,
-	}
+	return machine.StatusError(r.Status)
 }

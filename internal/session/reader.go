@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -24,22 +25,22 @@ import (
 // reader, which then keeps the turn, or of steal, which takes it away.
 type reader struct {
 	s      *Session
-	buf    []byte   // nil while nothing is held
-	r, w   int      // the unparsed bytes are buf[r:w]
-	now    int64    // ns; time of the last read or yield
-	gap    int64    // ns between the last two reads, if the last found bytes at once; else 0
-	caller *Call    // the call whose caller reads; nil if no caller reads
-	stream *Stream  // the stream whose receiver reads; nil if no receiver reads
-	got    bool     // the caller's response has arrived
-	aged   bool     // a handler has run since now was set
-	lost   bool     // another reader has the turn
-	busy   bool     // the reader has executed a handler of this batch, and counts in Env.running
-	waited bool     // the last read found nothing at first
-	armed  bool     // a read deadline is set for the rest of a frame
-	timed  bool     // the handler that runs is timed
-	large  uint8    // number of reads that still get a large buffer
+	buf    []byte        // nil while nothing is held
+	r, w   int           // the unparsed bytes are buf[r:w]
+	now    int64         // ns; time of the last read or yield
+	gap    int64         // ns between the last two reads, if the last found bytes at once; else 0
+	caller *machine.Call // the call whose caller reads; nil if no caller reads
+	stream *Stream       // the stream whose receiver reads; nil if no receiver reads
+	got    bool          // the caller's response has arrived
+	aged   bool          // a handler has run since now was set
+	lost   bool          // another reader has the turn
+	busy   bool          // the reader has executed a handler of this batch, and counts in Env.running
+	waited bool          // the last read found nothing at first
+	armed  bool          // a read deadline is set for the rest of a frame
+	timed  bool          // the handler that runs is timed
+	large  uint8         // number of reads that still get a large buffer
 
-	woken       []*Call
+	woken       []*machine.Call
 	frames      uint64 // frames parsed
 	stalled     uint64 // value of frames when the deadline was set
 	loneBatches int    // batches in a row with one response, after which nothing else was in flight
@@ -240,10 +241,11 @@ func (s *Session) noteRead(n int, waited bool, now int64) {
 // one read have arrived evenly since the read before, if that left nothing, or as long ago as
 // the backlog says.
 func (rd *reader) ageLocked() {
-	rd.s.m.age = rd.s.backlog.Age()
+	age := rd.s.backlog.Age()
 	if rd.gap > shortGap {
-		rd.s.m.age = max(rd.s.m.age, int64(float64(rd.gap)*float64(rd.w-rd.r)/float64(rd.w)))
+		age = max(age, int64(float64(rd.gap)*float64(rd.w-rd.r)/float64(rd.w)))
 	}
+	rd.s.m.SetAge(age)
 }
 
 // shortGap is the longest gap between two reads, in ns, that does not matter to a call's deadline.
@@ -303,7 +305,7 @@ func (rd *reader) pastDeadline() error {
 		}
 		return rd.fill()
 	case rd.r < rd.w:
-		return fmt.Errorf("%w: the rest of a frame did not come within %v", errFlood, s.env.cfg.Stall)
+		return fmt.Errorf("%w: the rest of a frame did not come within %v", machine.ErrFlood, s.env.cfg.Stall)
 	}
 	rd.armed = false
 	if err := s.endDeadline(); err != nil {
@@ -316,7 +318,7 @@ func (rd *reader) pastDeadline() error {
 func (s *Session) endDeadline() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m.closed != nil {
+	if s.m.Closed() {
 		return os.ErrDeadlineExceeded
 	}
 	return s.conn.SetReadDeadline(time.Time{})
@@ -345,39 +347,38 @@ func (rd *reader) process() (turn, error) {
 	s := rd.s
 	s.mu.Lock()
 	for {
-		if s.m.closed != nil {
+		if s.m.Closed() {
 			s.mu.Unlock()
 			rd.wake()        // the calls of rd.woken are over, and only this reader refers to them
 			return lost, nil //nolint:nilerr // the session has its reason
 		}
 		h, payload, ok, err := rd.next()
 		if err != nil || !ok {
-			s.m.promote(rd.now)
+			s.m.Promote(rd.now)
 			return rd.endUnlock(), err
 		}
 		rd.ageLocked()
-		ev, err := s.m.receive(h, payload, rd.now)
+		ev, in, err := rd.receiveLocked(h, payload)
 		if err != nil {
 			s.mu.Unlock()
 			rd.wake()
 			return kept, err
 		}
-		switch ev.wake {
-		case nil:
-		case rd.caller:
-			rd.got = true
-		default:
-			rd.woken = append(rd.woken, ev.wake)
-		}
-		if ev.run == nil && ev.pong == 0 && !ev.away {
+		switch ev.Kind {
+		case machine.Done:
+			if ev.Call == rd.caller {
+				rd.got = true
+			} else {
+				rd.woken = append(rd.woken, ev.Call)
+			}
 			continue
-		}
-		if ev.away {
-			s.notifyAwayLocked()
+		case machine.Run, machine.Pong, machine.Away:
+		default:
+			continue
 		}
 		s.mu.Unlock()
 		rd.wake()
-		if !rd.act(ev) {
+		if !rd.act(ev, in) {
 			return lost, nil
 		}
 		s.mu.Lock()
@@ -390,13 +391,13 @@ func (rd *reader) process() (turn, error) {
 func (rd *reader) endUnlock() turn {
 	s := rd.s
 	switch {
-	case rd.got, rd.stream != nil && rd.stream.receivable():
+	case rd.got, rd.stream != nil && rd.stream.m.Receivable():
 		rd.answeredUnlock()
 		return parked
 	case s.callersRead && rd.caller == nil && rd.stream == nil && rd.parkUnlock():
 		return parked
 	}
-	arriving := len(s.m.incoming.list) > 0
+	arriving := s.m.Arriving() > 0
 	reserved := s.reserveLocked(len(rd.woken), rd.now)
 	s.mu.Unlock()
 	if reserved {
@@ -418,7 +419,7 @@ func (rd *reader) answerLocked() {
 	}
 	s.answerLocked(&rd.answer)
 	rd.answer = answer{}
-	if s.m.queuedBytes() >= enoughToWrite && s.leadLocked(0) {
+	if s.m.QueuedBytes() >= enoughToWrite && s.leadLocked(0) {
 		s.mu.Unlock()
 		s.write()
 		s.mu.Lock()
@@ -447,17 +448,17 @@ func (rd *reader) wakeBefore(f func()) {
 
 // act does what an event requires outside the machine; false when the turn is
 // lost.
-func (rd *reader) act(ev event) bool {
+func (rd *reader) act(ev machine.Event, in *Inbound) bool {
 	s := rd.s
 	switch {
-	case ev.away:
+	case ev.Kind == machine.Away:
 		s.goAway()
-	case ev.pong != 0:
-		s.onPong(ev.pong, rd.now)
-	case ev.run.stream != nil || ev.run.owned != nil || !ev.run.method.target.inline() || s.env.guarding():
-		s.runApart(ev.run)
+	case ev.Kind == machine.Pong:
+		s.onPong(ev.Ping, rd.now)
+	case in.stream != nil || in.Owned != nil || !in.method.target.inline() || s.env.guarding():
+		s.runApart(in)
 	default:
-		return rd.execute(ev.run)
+		return rd.execute(in)
 	}
 	return true
 }
@@ -546,7 +547,8 @@ func (s *Session) steal(seen uint64) {
 // goAway ends the calls that a draining peer has not accepted.
 func (s *Session) goAway() {
 	s.mu.Lock()
-	over := s.m.lost(nil, s.offered, s.remote()+" is draining")
+	over := s.m.Lost(nil, s.offered, s.remote()+" is draining")
+	s.endGoneLocked()
 	s.mu.Unlock()
 	for _, p := range over {
 		p.Done <- struct{}{}
@@ -557,7 +559,7 @@ func (s *Session) goAway() {
 // wait is bounded: two peers may wait for each other.
 func (s *Session) backOff() {
 	s.mu.Lock()
-	if s.m.queuedBytes() <= writeSoft || !s.writing {
+	if s.m.QueuedBytes() <= machine.WriteSoft || !s.writing {
 		s.mu.Unlock()
 		return
 	}

@@ -211,7 +211,7 @@ func TestCreditIsReadForASender(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, p.client, "no goroutine reads for the sender", func() bool { return st.sending != nil && p.client.parked == nil })
+	eventually(t, p.client, "no goroutine reads for the sender", func() bool { return st.m.IsSending() && p.client.parked == nil })
 	for i := range messages {
 		var got []byte
 		if err := st.RecvMsg(&got); err != nil || !bytes.Equal(got, want) {
@@ -235,10 +235,10 @@ func TestWaitingReceiverTakesTheTurn(t *testing.T) {
 	}()
 	for range parkAfter {
 		s.mu.Lock()
-		before := s.m.connRoom
+		before := s.m.Counts().ConnRoom
 		s.mu.Unlock()
 		send(t, peer, wire.AppendWindow(nil, 0, 0, 1))
-		eventually(t, s, "the window did not come", func() bool { return s.m.connRoom > before })
+		eventually(t, s, "the window did not come", func() bool { return s.m.Counts().ConnRoom > before })
 	}
 	s.env.monitor.stop() // it would have a goroutine read before long
 	eventually(t, s, "the receiver does not read", func() bool { return s.receiving != nil })

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/machine"
 )
 
 // The writer slows down calls that run in the reader, but not those that run in
@@ -47,7 +48,7 @@ func (s *Session) encodeApart(in *Inbound, v any) error {
 }
 
 func (s *Session) hasRoomLocked() bool {
-	return s.encoding < maxEncoding && s.encoded+s.m.queuedBytes() <= writeHard
+	return s.encoding < maxEncoding && s.encoded+s.m.QueuedBytes() <= machine.WriteHard
 }
 
 func (s *Session) awaitRoomLocked(in *Inbound) error {
@@ -83,8 +84,8 @@ func (s *Session) awaitRoomLocked(in *Inbound) error {
 // countLocked counts the size of the call's response, which is not queued yet.
 func (s *Session) countLocked(in *Inbound) {
 	size := 0
-	if in.reply != nil {
-		size = len(in.reply.B)
+	if in.Reply != nil {
+		size = len(in.Reply.B)
 	}
 	s.encoded += size - in.counted
 	in.counted = size
@@ -101,6 +102,6 @@ func (s *Session) uncountLocked(in *Inbound) {
 // signalRoomLocked wakes one goroutine that waits for room, if there is room.
 func (s *Session) signalRoomLocked() {
 	if s.room != nil && s.hasRoomLocked() {
-		signal(s.room)
+		machine.Signal(s.room)
 	}
 }

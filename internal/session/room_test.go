@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -56,9 +57,9 @@ func TestAnswersWaitForRoom(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		b.ses.mu.Lock()
-		queued, waiting := b.ses.m.queuedBytes(), b.ses.m.running
+		queued, waiting := b.ses.m.QueuedBytes(), b.ses.m.Running()
 		b.ses.mu.Unlock()
-		if most := writeHard + (maxEncoding+1)*size; queued < writeHard || queued > most {
+		if most := machine.WriteHard + (maxEncoding+1)*size; queued < machine.WriteHard || queued > most {
 			t.Errorf("%d bytes are queued, limit %d", queued, most)
 		}
 		if waiting < 100 {

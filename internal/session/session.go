@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"slices"
 	"sync"
@@ -14,17 +13,16 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-var errFlood = errors.New("the peer floods or does not read")
-
 // Session is one connection with its calls in both directions. It is safe for
 // concurrent use.
 type Session struct {
-	// The fields that every call needs come first, here as in machine: with thousands
+	// The fields that every call needs come first, here as in the machine: with thousands
 	// of connections they are in no cache, and each cache line that a call touches
 	// costs a wait for memory.
 	env  *Env
@@ -62,7 +60,14 @@ type Session struct {
 	offered   uint64 // bytes that may have reached the connection: a write may be in progress
 	turns     uint64 // times a stream receiver took over reading
 
-	m machine // guarded by mu
+	// Guarded by mu; here, as a call of the peer needs them together with the machine.
+	methods      []*method   // the methods that the peer has given numbers, by number
+	firstMethod  [1]*method  // the memory of methods while that has one element
+	unnumbered   *method     // the last method that was found without a number
+	inbounds     []*Inbound  // the peer's calls that arrive or run, by slot; nil for none
+	firstInbound [1]*Inbound // the memory of inbounds while that has one element
+
+	m machine.Machine // guarded by mu
 
 	base    context.Context         // base of the handlers' contexts
 	ends    atomic.Pointer[lasting] // see lasting
@@ -107,15 +112,16 @@ func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 		env: e, clock: e.clock, conn: transport.Wrap(c), base: ctx, done: make(chan struct{}),
 	}
 	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
-	s.m.env, s.m.s = e, s
-	s.m.remote, s.m.own, s.m.stall = s.peer.Addr, &e.cfg.Settings, e.cfg.Stall
 	s.account = e.cfg.Memory.Account()
+	s.m.Config = machine.Config{
+		Own: &e.cfg.Settings, Remote: s.peer.Addr, Names: (*lookup)(s), Stall: e.cfg.Stall, Reserves: s.account != nil,
+	}
 	s.detector.silence = e.cfg.Silence
 	s.received.Store(s.now())
 	return s
 }
 
-func (s *Session) remote() string { return nameOf(s.peer.Addr) }
+func (s *Session) remote() string { return machine.AddrName(s.peer.Addr) }
 
 // Peer describes the other end; it must not be changed.
 func (s *Session) Peer() *tandem.Peer { return s.peer }
@@ -124,7 +130,7 @@ func (s *Session) Peer() *tandem.Peer { return s.peer }
 func (s *Session) Env() *Env { return s.env }
 
 // Settings returns the peer's settings: what it accepts.
-func (s *Session) Settings() wire.Settings { return s.m.peer }
+func (s *Session) Settings() wire.Settings { return *s.m.PeerSettings() }
 
 // RTT returns the last measured round-trip time, 0 before the first.
 func (s *Session) RTT() time.Duration { return time.Duration(s.rtt.Load()) }
@@ -137,7 +143,7 @@ func (s *Session) Done() <-chan struct{} { return s.done }
 func (s *Session) Accepted() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.accepted
+	return s.m.Accepted()
 }
 
 // Err returns why the session ended, or nil while it has not.
@@ -179,7 +185,7 @@ func (s *Session) OnAway(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onAway = f
-	if !s.takesCallsLocked() {
+	if !s.m.TakesCalls() {
 		s.notifyAwayLocked()
 	}
 }
@@ -188,10 +194,8 @@ func (s *Session) OnAway(f func()) {
 func (s *Session) TakesCalls() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.takesCallsLocked()
+	return s.m.TakesCalls()
 }
-
-func (s *Session) takesCallsLocked() bool { return s.m.away == nil && s.m.closed == nil }
 
 func (s *Session) notifyAwayLocked() {
 	if f := s.onAway; f != nil {
@@ -203,13 +207,12 @@ func (s *Session) notifyAwayLocked() {
 // ErrDraining is in the chain of the error of a call that was not executed
 // because the peer drains or the connection has ended: it is safe to retry at
 // another instance.
-var ErrDraining = errors.New("draining")
+var ErrDraining = machine.ErrDraining
 
 // Retire refuses new calls of this side and closes the session when the last one is answered.
 func (s *Session) Retire() {
 	s.mu.Lock()
-	if s.m.away == nil {
-		s.m.away = &wire.GoAway{Accepted: math.MaxUint64, Message: "retired"}
+	if s.m.Retire() {
 		s.notifyAwayLocked()
 	}
 	s.mu.Unlock()
@@ -221,7 +224,7 @@ func (s *Session) Retire() {
 func (s *Session) Outstanding() (ours, theirs int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.calls.open + len(s.m.queue), s.m.running
+	return s.m.OpenCalls() + s.m.QueuedCalls(), s.m.Running()
 }
 
 // ErrClosed is the cause of the end of a session that its owner closed or that drained.
@@ -235,22 +238,18 @@ func (s *Session) Close() { s.fail(ErrClosed) }
 // ctx ends first it closes at once and returns ctx's error.
 func (s *Session) Drain(ctx context.Context, reason string) error {
 	s.mu.Lock()
-	if !s.m.draining {
-		s.m.draining = true
-		b := s.m.buf()
-		b.B = wire.AppendGoAway(b.B, wire.GoAway{Accepted: s.m.accepted, Message: reason})
-	}
+	s.m.Drain(reason)
 	if s.quiet == nil {
 		s.quiet = make(chan struct{}, 1)
 	}
-	idle, quiet := s.m.running == 0, s.quiet
+	idle, quiet := s.m.Running() == 0, s.quiet
 	s.mu.Unlock()
 	s.flush()
 	defer s.Close()
 	if !idle {
 		select {
 		case <-quiet:
-			signal(quiet) // for another Drain that waits
+			machine.Signal(quiet) // for another Drain that waits
 		case <-s.done:
 			return nil
 		case <-ctx.Done():
@@ -292,22 +291,17 @@ func (s *Session) allAnswered() bool {
 }
 
 func (s *Session) allAnsweredLocked() bool {
-	for _, in := range s.m.served {
-		if in != nil {
-			return false
-		}
-	}
-	return s.m.running == 0 && !s.writing && s.m.out == nil && len(s.m.ring.list) == 0
+	return !s.writing && s.m.AllAnswered()
 }
 
 // leaveIfAway ends a session on which no more calls may be made, once no call in
 // either direction is open.
 func (s *Session) leaveIfAway() {
 	s.mu.Lock()
-	over := s.m.away != nil && s.m.calls.open == 0 && len(s.m.queue) == 0 && s.allAnsweredLocked()
+	over := s.m.Away() != nil && s.m.OpenCalls() == 0 && s.m.QueuedCalls() == 0 && s.allAnsweredLocked()
 	reason := ""
 	if over {
-		reason = s.m.away.Message
+		reason = s.m.Away().Message
 	}
 	s.mu.Unlock()
 	if over {
@@ -324,21 +318,17 @@ func (s *Session) end(cause error) {
 	s.err = cause
 	text := fmt.Sprintf("connection to %s ended: %v", s.remote(), cause)
 	s.mu.Lock()
-	s.m.closed = &tandem.Error{Code: tandem.Unavailable, Message: cause.Error()}
 	words := s.farewellLocked(cause)
-	over := s.m.lost(cause, s.offered, text)
-	served := slices.Clone(s.m.served) // its memory may be machine.first
-	s.m.served = nil
+	over := s.m.End(cause, s.offered, text)
+	s.endGoneLocked()
+	served := slices.Clone(s.inbounds) // its memory may be firstInbound
+	s.inbounds = nil
 	for _, in := range served {
-		if in != nil && in.request != nil { // it won't run
+		if in != nil && in.IsArriving() { // it won't run
 			in.hold.Release()
 		}
-		if in != nil && in.stream != nil {
-			in.stream.endRecv(&tandem.Error{Code: tandem.Unavailable, Message: text})
-		}
 	}
-	s.m.ring.list, s.m.incoming.list = nil, nil
-	signal(s.drained)
+	machine.Signal(s.drained)
 	away := s.onAway
 	s.onAway = nil
 	s.mu.Unlock()
@@ -371,13 +361,13 @@ func (s *Session) end(cause error) {
 func (s *Session) farewellLocked(cause error) []byte {
 	reason := wire.ReasonViolation
 	switch {
-	case errors.Is(cause, errFlood):
+	case errors.Is(cause, machine.ErrFlood):
 		reason = wire.ReasonOverload
 	case !errors.Is(cause, wire.ErrViolation):
 		return nil
 	}
 	s.env.cfg.Logger.Warn("connection closed", "peer", s.remote(), "reason", cause)
-	return wire.AppendGoAway(nil, wire.GoAway{Accepted: s.m.accepted, Reason: reason, Message: cause.Error()})
+	return wire.AppendGoAway(nil, wire.GoAway{Accepted: s.m.Accepted(), Reason: reason, Message: cause.Error()})
 }
 
 // Limits of sendFarewell.

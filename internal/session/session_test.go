@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -70,7 +71,7 @@ func echo() *Target {
 }
 
 func streaming(f func(st tandem.MessageStream) error) *Target {
-	return &Target{Kind: tandem.Streaming, Func: func(_ context.Context, call *tandem.Call) error {
+	return &Target{Method: machine.Method{Kind: tandem.Streaming}, Func: func(_ context.Context, call *tandem.Call) error {
 		return f(call.Body.Stream())
 	}}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
@@ -22,9 +23,6 @@ const DefaultSilence = 20 * time.Second
 // ErrMoved is in the chain of the error of a call that was given up at a suspect session
 // to be made at another instance, because [Config.Move] allowed it.
 var ErrMoved = errors.New("silent")
-
-// errSilent is why calls and sessions end when a peer was silent for too long.
-var errSilent = errors.New("silent")
 
 // suspectAfter is how long a peer may be silent before it is suspect.
 func suspectAfter(rtt time.Duration) int64 { return int64(max(leastSuspectAfter, suspectTrips*rtt)) }
@@ -191,7 +189,7 @@ func (s *Session) checkPeer(now int64, late bool) {
 	case hung:
 		s.handleSuspect(now, before, true)
 	case gone:
-		s.fail(fmt.Errorf("%w: nothing that was written has been acknowledged for %v: see Silence", errSilent, s.detector.silence))
+		s.fail(fmt.Errorf("%w: nothing that was written has been acknowledged for %v: see Silence", machine.ErrSilent, s.detector.silence))
 	}
 	s.reportSuspicion()
 }
@@ -209,7 +207,7 @@ func (s *Session) observePeer(now int64) (v observation) {
 	v.now, v.heard, v.rtt = now, s.received.Load(), s.RTT()
 	s.mu.Lock()
 	v.written = s.written
-	frames := s.m.frames
+	frames := s.m.Frames()
 	s.mu.Unlock()
 	v.behind = frames != s.seen || s.turn.Load()&1 == 1
 	s.seen = frames
@@ -239,7 +237,7 @@ func (s *Session) handleSuspect(now int64, before, hangs bool) {
 	}
 	switch {
 	case hangs && !waits:
-		s.fail(fmt.Errorf("%w: no ping has been answered for %v, though its host takes what is written (WithSilence)", errSilent, time.Duration(d.waited)))
+		s.fail(fmt.Errorf("%w: no ping has been answered for %v, though its host takes what is written (WithSilence)", machine.ErrSilent, time.Duration(d.waited)))
 	case s.detector.repeat(now):
 		s.ping(now)
 	}
@@ -256,9 +254,9 @@ type suspectTimes struct {
 // endSuspectCallsLocked ends calls at a suspect peer: those that can be made elsewhere, and if it hangs
 // those that have waited for too long and have no deadline of their own. waits reports whether
 // other calls are left to wait for.
-func (s *Session) endSuspectCallsLocked(d *suspectTimes) (over []*Call, waits bool) {
-	over, waits = s.m.giveUp(s.offered, func(p *Call, unsent bool) *tandem.Error {
-		if s.reading != nil && p == &s.reading.Call && p.State == CallOpen { // its caller must first stop reading
+func (s *Session) endSuspectCallsLocked(d *suspectTimes) (over []*machine.Call, waits bool) {
+	over, waits = s.m.GiveUp(s.offered, func(p *machine.Call, unsent bool) *tandem.Error {
+		if s.reading != nil && p == &s.reading.Call && p.State == machine.CallOpen { // its caller must first stop reading
 			s.relieveLocked()
 			return nil
 		}
@@ -270,11 +268,12 @@ func (s *Session) endSuspectCallsLocked(d *suspectTimes) (over []*Call, waits bo
 		e.NotExecuted = unsent
 		return e
 	})
-	return over, waits || s.m.hasCallWithin(d.now)
+	s.endGoneLocked()
+	return over, waits || s.m.HasRequestWithin(d.now)
 }
 
 // errorAtSuspect returns why a call at a suspect peer is over; nil if it is not.
-func (s *Session) errorAtSuspect(p *Call, d *suspectTimes) error {
+func (s *Session) errorAtSuspect(p *machine.Call, d *suspectTimes) error {
 	if p.SuspectSince == 0 {
 		p.SuspectSince = d.from
 	}
@@ -282,7 +281,7 @@ func (s *Session) errorAtSuspect(p *Call, d *suspectTimes) error {
 		return ErrMoved
 	}
 	if own := p.Expires != 0 && !p.UsualDeadline; d.hangs && !own && d.now-p.SuspectSince >= d.silence {
-		return errSilent
+		return machine.ErrSilent
 	}
 	return nil
 }

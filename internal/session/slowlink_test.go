@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -99,11 +100,11 @@ func TestWaitForCreditIsNoStall(t *testing.T) {
 		b := newBare(t, methods{"echo": echo()})
 		go b.answerPings()
 		stall := b.ses.env.cfg.Stall
-		const more = assemblyBudget/assemblyAhead + 2
+		const more = machine.AssemblyBudget/machine.AssemblyAhead + 2
 		for i := range more {
-			b.request(i, 0, wire.Request{Name: byName("echo"), Size: assemblyAhead}, nil)
+			b.request(i, 0, wire.Request{Name: byName("echo"), Size: machine.AssemblyAhead}, nil)
 		}
-		piece := make([]byte, assemblyAhead/64)
+		piece := make([]byte, machine.AssemblyAhead/64)
 		for range 64 { // the oldest only, which takes 32 times the stall timeout
 			time.Sleep(stall / 2) // virtual
 			b.send(rawFrame(wire.TypeData, 0, wire.MakeStream(0, 1), piece[:len(piece)-1]))
@@ -130,7 +131,7 @@ func TestSmallRequestsAreNoProgress(t *testing.T) {
 		b := newBare(t, methods{"echo": echo()})
 		go b.answerPings()
 		stall := b.ses.env.cfg.Stall
-		b.request(0, 0, wire.Request{Name: byName("echo"), Size: assemblyAhead}, nil)
+		b.request(0, 0, wire.Request{Name: byName("echo"), Size: machine.AssemblyAhead}, nil)
 		for i := range 10 {
 			time.Sleep(stall / 4) // virtual
 			b.request(i+1, wire.FlagEnd, wire.Request{Name: byName("echo")}, []byte("small"))

@@ -11,83 +11,49 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-var errEOF = io.EOF
-
 // Stream is one side of a stream of messages, a [tandem.MessageStream].
 type Stream struct {
+	m machine.Stream // guarded by the session's mutex
+
 	s          *Session
-	id         wire.Stream
-	side       wire.Flags // FlagAnswer when the peer opened it
 	codec      tandem.Codec
 	compressor tandem.Compressor
 	ctx        context.Context
-	cancel     context.CancelCauseFunc // client side only
-	call       *Call                   // client side only
-	in         *Inbound                // server side only
-	window     int64                   // initial credit of the peer
-	most       int                     // limit of a message in bytes, before and after decompression
+	call       *Pending // client side only
+	in         *Inbound // server side only
+	most       int      // limit of a message in bytes, before and after decompression
 
-	canRecv chan struct{}
-	canSend chan struct{}
-
-	// Guarded by the session's mutex.
-	queue       []streamMessage
-	room        [8]streamMessage // first memory of queue
-	partial     *buffer.Buffer   // the message that is arriving
-	packed      bool             // partial is compressed
-	partialCost int64            // credit that partial used
-	early       int64            // part of partialCost that was returned before the message was complete
-	assembling  *assembly
-	spare       int64 // credit that the peer still has
-	owed        int64 // credit of consumed messages that is not returned yet
-	recvErr     error // what Recv returns once queue is empty
-	credit      int64 // credit that this side has
-	sending     *bulk
-	outgoing    bulk         // the memory of sending
-	sendErr     error        // what SendMsg returns; nil while it can send
-	over        bool         // the stream has ended
-	hold        *budget.Hold // memory of the message received last; nil while nothing is reserved
+	hold *budget.Hold // memory of the message received last; nil while nothing is reserved; guarded by the session's mutex
 }
 
-type streamMessage struct {
-	buf    *buffer.Buffer
-	packed bool
-	cost   int64 // credit to return when it is consumed
-}
-
-func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
-	st := &Stream{
-		s: m.s, id: id, in: in,
-		window:  int64(m.own.StreamWindow),  //nolint:gosec // at most MaxWindow
-		most:    int(m.own.MaxMessage),      //nolint:gosec // bounded by memory
-		spare:   int64(m.own.StreamWindow),  //nolint:gosec // as above
-		credit:  int64(m.peer.StreamWindow), //nolint:gosec // as above
-		canRecv: make(chan struct{}, 1), canSend: make(chan struct{}, 1),
+// newInboundStream returns the stream of a call of the peer.
+func (s *Session) newInboundStream(in *Inbound) *Stream {
+	st := &Stream{s: s, in: in, ctx: in, codec: in.codec(), most: s.limit()}
+	if n := in.method.target.MaxMessage; n > 0 {
+		st.most = n
 	}
-	if in != nil {
-		st.ctx, st.codec, st.side = in, in.codec(), wire.FlagAnswer
-		if n := in.method.target.MaxMessage; n > 0 {
-			st.most = n
-		}
-		if in.packer > 0 {
-			st.compressor = in.compressor()
-		}
+	if in.Request.Compressor > 0 {
+		st.compressor = in.compressor()
 	}
+	s.m.InitStream(&st.m, nil, &in.Request, st.most)
 	return st
 }
+
+// limit returns the limit of a message in bytes.
+func (s *Session) limit() int { return int(s.env.cfg.Settings.MaxMessage) } //nolint:gosec // bounded by memory
 
 // Open opens a stream and waits, at most until openBy, for the peer to accept
 // it. The stream ends at p's deadline. p belongs to the stream from then on.
 func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stream, error) {
-	st := newStream(&s.m, 0, nil)
-	st.codec, st.compressor, st.call = s.env.Codec(p.Codec), s.env.Compressor(p.Compressor), &p.Call
-	st.ctx, st.cancel = StreamContext(ctx, p.Deadline)
-	p.Stream = st
+	st := &Stream{s: s, call: p, codec: s.env.Codec(p.Codec), compressor: s.env.Compressor(p.Compressor), most: s.limit()}
+	s.m.InitStream(&st.m, &p.Call, nil, 0)
+	st.ctx, st.m.Cancel = StreamContext(ctx, p.Deadline)
 	if err := s.openStream(st.ctx, p, openBy); err != nil {
-		st.cancel(err)
+		st.m.Cancel(err)
 		return nil, err
 	}
 	context.AfterFunc(st.ctx, func() { st.Abort(context.Cause(st.ctx)) })
@@ -141,15 +107,15 @@ func (st *Stream) RecvMsg(v any) error {
 	if err != nil {
 		return err
 	}
-	defer msg.buf.Put()
+	defer msg.Buf.Put()
 	return st.decode(msg, v)
 }
 
 // decode decodes a message. The memory for that stays reserved until the next message is received.
-func (st *Stream) decode(msg streamMessage, v any) error {
+func (st *Stream) decode(msg machine.Message, v any) error {
 	st.releaseHold()
-	data := msg.buf.B
-	if msg.packed {
+	data := msg.Buf.B
+	if msg.Compressed {
 		if st.compressor == nil {
 			return &tandem.Error{Code: tandem.Internal, Message: "compressed stream message without a compressor"}
 		}
@@ -179,11 +145,11 @@ func badMessage(err error) error {
 }
 
 // next waits for a message and gives its credit back to the peer.
-func (st *Stream) next() (streamMessage, error) {
+func (st *Stream) next() (machine.Message, error) {
 	for {
 		st.s.mu.Lock()
-		if len(st.queue) > 0 {
-			msg := st.pop()
+		if st.m.HasMessage() {
+			msg := st.s.m.Pop(&st.m)
 			lead := st.s.leadLocked(0)
 			st.s.mu.Unlock()
 			if lead {
@@ -191,41 +157,20 @@ func (st *Stream) next() (streamMessage, error) {
 			}
 			return msg, nil
 		}
-		if err := st.recvErr; err != nil {
+		if err := st.m.RecvErr(); err != nil {
 			st.s.mu.Unlock()
-			return streamMessage{}, err
+			return machine.Message{}, err
 		}
 		if st.receiveUnlock() {
 			continue
 		}
 		st.s.mu.Unlock()
 		select {
-		case <-st.canRecv:
+		case <-st.m.CanRecv:
 		case <-st.ctx.Done():
 			st.Abort(st.ctx.Err())
 		}
 	}
-}
-
-func (st *Stream) pop() streamMessage {
-	msg := st.queue[0]
-	st.queue[0] = streamMessage{}
-	switch st.queue = st.queue[1:]; {
-	case len(st.queue) > 0:
-		signal(st.canRecv)
-	case cap(st.queue) < 4:
-		st.queue = st.room[:0] // instead of a new array for every few messages
-	}
-	if st.over {
-		return msg
-	}
-	defer st.s.m.grant()
-	st.s.m.returnConn(msg.cost)
-	if st.owed += msg.cost; st.owed >= st.window/2 {
-		st.s.m.returnCredit(st, st.owed)
-		st.owed = 0
-	}
-	return msg
 }
 
 // SendMsg encodes v and returns when all of it is in the write buffer: it
@@ -233,95 +178,72 @@ func (st *Stream) pop() streamMessage {
 func (st *Stream) SendMsg(v any) error {
 	e := st.s.env
 	buf := buffer.Get()
-	b, err := codec.Append(st.codec, append(buf.B, noHead[:]...), v)
+	b, err := codec.Append(st.codec, machine.AppendHeadRoom(buf.B), v)
 	if err != nil {
 		buf.Put()
 		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error()}
 	}
 	buf.B = b
-	first := wire.Flags(0)
-	if st.compressor != nil && len(b)-len(noHead) >= e.cfg.CompressAbove {
+	compressed := false
+	if st.compressor != nil && len(b)-wire.HeaderLen >= e.cfg.CompressAbove {
 		packed := buffer.Get()
-		if p, err := st.compressor.Compress(append(packed.B, noHead[:]...), b[len(noHead):]); err == nil && len(p) < len(b) {
+		if p, err := st.compressor.Compress(machine.AppendHeadRoom(packed.B), b[wire.HeaderLen:]); err == nil && len(p) < len(b) {
 			packed.B = p
 			buf, packed = packed, buf
-			first = wire.FlagCompressed
+			compressed = true
 		}
 		packed.Put()
 	}
-	st.outgoing = bulk{id: st.id, flags: st.side | wire.FlagStream, first: first, data: buf.B[len(noHead):], stream: st, owner: buf}
-	return st.send(&st.outgoing)
+	return st.send(buf, compressed)
 }
 
-// noHead is room for a frame's header before a stream's message.
-var noHead [wire.HeaderLen]byte
-
-func (st *Stream) send(msg *bulk) error {
+// send queues a message, the bytes of buf after its head room, and waits until it is sent.
+func (st *Stream) send(buf *buffer.Buffer, compressed bool) error {
 	s := st.s
-	if uint64(len(msg.data)) > s.m.peer.MaxMessage {
-		msg.owner.Put()
+	if n, most := len(buf.B)-wire.HeaderLen, s.m.PeerSettings().MaxMessage; uint64(n) > most { //nolint:gosec // not negative
+		buf.Put()
 		return &tandem.Error{
 			Code:    tandem.ResourceExhausted,
-			Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d: see its WithMaxMessage", len(msg.data), s.remote(), s.m.peer.MaxMessage),
+			Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d: see its WithMaxMessage", n, s.remote(), most),
 		}
 	}
-	st.acceptFirst()
 	s.mu.Lock()
-	if st.sendErr != nil {
-		err := st.sendErr
+	if st.in != nil {
+		s.m.Accept(&st.in.Request)
+	}
+	if err := st.m.SendErr(); err != nil {
 		s.mu.Unlock()
-		msg.owner.Put()
+		buf.Put()
 		return SendError(err)
 	}
-	if s.sendWholeLocked(msg) {
+	if s.m.Send(&st.m, buf, compressed, !s.writing && !s.reserved) {
+		s.writing = true
 		s.mu.Unlock()
 		s.write()
 		return nil
 	}
-	st.sending = msg
-	s.m.ring.add(msg)
-	s.m.pump()
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	if lead {
 		s.write()
 	}
-	return st.waitSent(msg)
+	return st.waitSent()
 }
 
-// sendWholeLocked makes the buffer of a stream's message the next one to write,
-// without a copy, if the message is not small and nothing else is queued. On true,
-// the caller is the writer and must call write.
-func (s *Session) sendWholeLocked(msg *bulk) bool {
-	m := &s.m
-	n := len(msg.data)
-	if n < smallBlock || s.writing || s.reserved || m.closed != nil || m.out != nil || len(m.ring.list) > 0 {
-		return false
-	}
-	if can, ok := m.sendable(msg, m.onlyMessage()); !ok || can < n {
-		return false
-	}
-	m.charge(msg, n)
-	m.out, msg.owner = msg.owner, nil
-	wire.PutHeader(m.out.B, wire.Header{Length: n, Type: wire.TypeData, Flags: msg.flags | msg.first | wire.FlagEnd, Stream: msg.id})
-	s.writing = true
-	return true
-}
-
-func (st *Stream) waitSent(msg *bulk) error {
+func (st *Stream) waitSent() error {
 	for {
 		st.s.mu.Lock()
-		sending, err := st.sending == msg, st.sendErr
+		sending, sent, err := st.m.IsSending(), st.m.HasSent(), st.m.SendErr()
 		st.s.mu.Unlock()
 		switch {
-		case !sending && err != nil && !msg.sent:
+		case !sending && err != nil && !sent:
 			return SendError(err)
 		case !sending:
 			return nil
 		}
 		st.s.resume() // a goroutine must read, for credit to arrive
 		select {
-		case <-st.canSend:
+		case <-st.m.CanSend:
 		case <-st.ctx.Done():
 			st.Abort(st.ctx.Err())
 		}
@@ -329,12 +251,7 @@ func (st *Stream) waitSent(msg *bulk) error {
 }
 
 // SendError returns the error of a send on a stream that has ended with err; io.EOF means without an error.
-func SendError(err error) error {
-	if err == io.EOF { //nolint:errorlint // set by us
-		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "the stream is over"}
-	}
-	return err
-}
+func SendError(err error) error { return machine.SendError(err) }
 
 // CloseSend tells the peer that no more messages come from this side.
 func (st *Stream) CloseSend() error {
@@ -343,13 +260,7 @@ func (st *Stream) CloseSend() error {
 	}
 	s := st.s
 	s.mu.Lock()
-	if st.sendErr != nil {
-		s.mu.Unlock()
-		return nil //nolint:nilerr // there is nothing left to close
-	}
-	st.sendErr = io.EOF
-	b := s.m.buf()
-	b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
+	s.m.CloseSend(&st.m)
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	if lead {
@@ -368,22 +279,15 @@ func (st *Stream) Close() error {
 func (st *Stream) Abort(cause error) {
 	s := st.s
 	s.mu.Lock()
-	if !st.over && st.in == nil {
-		if st.call.State == CallOver {
-			s.m.abandon(st.call)
-		}
-	}
-	if !st.over {
-		st.endRecv(GivenUp(cause, false))
-		st.discard()
-	}
+	s.m.Abort(&st.m, GivenUp(cause, false))
+	s.endGoneLocked()
 	lead := s.leadLocked(0)
 	if s.receiving == st {
 		s.relieveLocked()
 	}
 	s.mu.Unlock()
-	if st.cancel != nil {
-		st.cancel(cause)
+	if st.m.Cancel != nil {
+		st.m.Cancel(cause)
 	}
 	if lead {
 		s.write()
@@ -392,44 +296,27 @@ func (st *Stream) Abort(cause error) {
 
 // accept sends the first response of a stream that the peer opened.
 func (st *Stream) accept() {
-	st.acceptFirst()
+	if st.in != nil {
+		st.s.mu.Lock()
+		st.s.m.Accept(&st.in.Request)
+		st.s.mu.Unlock()
+	}
 	st.s.flush()
-}
-
-func (st *Stream) acceptFirst() {
-	if st.in == nil {
-		return
-	}
-	s := st.s
-	s.mu.Lock()
-	if !st.in.accepted && !st.in.canceled && s.m.serving(st.id) == st.in {
-		st.in.accepted = true
-		s.m.appendResponse(st.id, &wire.Response{}, wire.FlagStream, nil)
-	}
-	s.mu.Unlock()
-}
-
-// signal puts a token into a channel of capacity one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // IsOver reports whether the stream has ended.
 func (st *Stream) IsOver() bool {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
-	return st.over
+	return st.m.IsOver()
 }
 
 // Outcome returns the error that the stream ended with, or nil.
 func (st *Stream) Outcome() error {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
-	if errors.Is(st.recvErr, errEOF) {
-		return nil
+	if err := st.m.RecvErr(); !errors.Is(err, io.EOF) {
+		return err
 	}
-	return st.recvErr
+	return nil
 }

@@ -10,20 +10,17 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/estimate"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/internal/overload"
 )
 
 // Target is a method that a peer may call.
 type Target struct {
-	Name       string
-	Kind       tandem.Kind // Unary or Streaming
-	Func       tandem.Func // the method with its interceptors
-	Timeout    time.Duration
-	MaxMessage int  // 0 for the session's limit
-	Spawn      bool // never run in the reader: it may wait
-	Reuse      bool // the context may be reused once the method has returned
-	Guarded    bool // Func ends a call with the error of WithRefusal, see [dispatch.Method]
-	Absent     bool // it stands for methods that do not exist, of either kind
+	machine.Method // Reuse says that the context may be reused, Guarded that Func ends a call with the error of WithRefusal
+
+	Name  string
+	Func  tandem.Func // the method with its interceptors
+	Spawn bool        // never run in the reader: it may wait
 
 	overloaded string // the message of calls that the gate refuses
 
@@ -90,7 +87,8 @@ func newTarget(m *dispatch.Method, timeout time.Duration) *Target {
 	}
 	return &Target{
 		light: lightest(m), overloaded: "the server is overloaded: " + m.Name + " could not end in time",
-		Name: m.Name, Kind: m.Kind, Func: m.Func, Timeout: timeout, MaxMessage: m.MaxMessage, Guarded: m.Guarded,
+		Method: machine.Method{Kind: m.Kind, Timeout: timeout, MaxMessage: m.MaxMessage, Guarded: m.Guarded},
+		Name:   m.Name, Func: m.Func,
 		Spawn: m.MaxConcurrency > 0, // it may wait in the queue
 	}
 }
@@ -121,7 +119,7 @@ func (t *Target) isLight(n int, v any) bool {
 
 // refusing returns a Target in place of t for a call that interceptors see and that is refused with e.
 func (t *Target) refusing(e *tandem.Error) *Target {
-	return &Target{Name: t.Name, Kind: t.Kind, Timeout: t.Timeout, Spawn: !t.inline(), Func: func(ctx context.Context, call *tandem.Call) error {
+	return &Target{Name: t.Name, Method: machine.Method{Kind: t.Kind, Timeout: t.Timeout}, Spawn: !t.inline(), Func: func(ctx context.Context, call *tandem.Call) error {
 		call.Body = dispatch.NoBody(e)
 		return t.Func(WithRefusal(ctx, e), call)
 	}}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -47,7 +48,7 @@ func TestHalfAFrame(t *testing.T) {
 				start := time.Now()
 				send(t, peer, whole[:6])
 				trickle(t, peer)
-				if err := wantEnd(t, s, start, defaultStall); !errors.Is(err, errFlood) {
+				if err := wantEnd(t, s, start, defaultStall); !errors.Is(err, machine.ErrFlood) {
 					t.Errorf("ended with %v", err)
 				}
 			})
@@ -131,7 +132,7 @@ func TestReaderBacksOff(t *testing.T) {
 				}
 				call(0, 2, "give") // the writer waits for the peer with these, and the rest gathers
 				start := time.Now()
-				call(2, 3+writeSoft/60_000, "give")
+				call(2, 3+machine.WriteSoft/60_000, "give")
 				call(100, 101, "probe")
 				time.AfterFunc(c.reads, func() { _, _ = io.Copy(io.Discard, peer) })
 				if took := (<-ran).Sub(start); took != c.want {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/wire"
 )
 
 // relay copies between two connections until the test stops it.
@@ -327,28 +326,6 @@ func TestCancelledCallsCount(t *testing.T) {
 		}
 		p.close()
 	})
-}
-
-func TestGoAwayCountsRequests(t *testing.T) {
-	m := newMachine(serverConfig(nil))
-	var calls []*Call
-	for range 5 {
-		p := new(Call)
-		p.Method, p.Codec = "m", "raw"
-		if err := m.open(p, 1); err != nil {
-			t.Fatal(err)
-		}
-		calls = append(calls, p)
-	}
-	m.away = &wire.GoAway{Accepted: 3}
-	if over := m.lost(nil, 1<<40, "draining"); len(over) != 2 || over[0] != calls[3] || over[1] != calls[4] {
-		t.Fatalf("%d calls ended", len(over))
-	}
-	for i, p := range calls {
-		if want := i >= 3; (p.Err != nil) != want || want && !p.Err.NotExecuted {
-			t.Errorf("call %d: %v", i, p.Err)
-		}
-	}
 }
 
 func pipeEnd() net.Conn { c, _ := memory(); return c }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/machine"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -128,7 +130,7 @@ func TestStalledStreamsStopNoOther(t *testing.T) {
 			}
 		case <-time.After(10 * time.Second):
 			p.client.mu.Lock()
-			t.Errorf("another stream stands still with %d bytes of the connection's window free", p.client.m.connRoom)
+			t.Errorf("another stream stands still with %d bytes of the connection's window free", p.client.m.Counts().ConnRoom)
 			p.client.mu.Unlock()
 		}
 		close(release)
@@ -150,14 +152,15 @@ func TestStalledMessageStopsNoLargeOne(t *testing.T) {
 		wg.Go(func() { fill(st, 16<<10, new(atomic.Int64)) })
 		time.Sleep(time.Second) // until it is blocked
 		p.server.mu.Lock()
-		stalled := len(p.server.m.incoming.list) == 1 && p.server.m.incoming.list[0].awaitsReceiver()
+		c := p.server.m.Counts()
+		stalled := c.Arriving == 1 && c.Waiting == 1
 		p.server.mu.Unlock()
 		if !stalled {
 			t.Error("no message waits for its receiver in part")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		const size = assemblyBudget + 1<<20
+		const size = machine.AssemblyBudget + 1<<20
 		if b, err := callOn(ctx, p.client, "echo", make([]byte, size)); err != nil || len(b) != size {
 			t.Errorf("a large call beside it: %d bytes, %v", len(b), err)
 		}
@@ -186,11 +189,13 @@ func echoStream() *Target {
 func TestEmptyMessageNeverSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		p := newPair(t, memory, methods{"hold": holding(release, tandem.Errorf(tandem.Aborted, "no"))})
+		p := newPair(t, memory, methods{"hold": holding(release, tandem.Errorf(tandem.Aborted, "no"))}, func(_, server *Config) {
+			server.Settings.StreamWindow = wire.MinWindow
+		})
 		st := openRaw(t, p, "hold")
-		p.client.mu.Lock()
-		st.credit = wire.HeaderLen - 1
-		p.client.mu.Unlock()
+		if err := st.SendMsg(make([]byte, wire.MinWindow-2*wire.HeaderLen+1)); err != nil { // leaves less than a header takes
+			t.Fatal(err)
+		}
 		sent := make(chan error, 1)
 		go func() { sent <- st.SendMsg([]byte{}) }()
 		synctest.Wait()
@@ -209,7 +214,7 @@ func TestHalfCloseThenFailure(t *testing.T) {
 		status []byte
 		want   tandem.Code
 	}{
-		"fails": {encodeStatus(&tandem.Error{Code: tandem.DataLoss, Message: "half of it is lost"}), tandem.DataLoss},
+		"fails": {machine.EncodeStatus(&tandem.Error{Code: tandem.DataLoss, Message: "half of it is lost"}), tandem.DataLoss},
 		"well":  {nil, tandem.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +247,7 @@ func testHalfClose(t *testing.T, status []byte, want tandem.Code) {
 	end := wire.AppendResponse(nil, &wire.Response{Status: status})
 	send(t, peer, rawFrame(wire.TypeResponse, wire.FlagAnswer|wire.FlagEnd|wire.FlagLast, id, end))
 	err := <-received
-	if want == tandem.OK && !errors.Is(err, errEOF) || want != tandem.OK && tandem.CodeOf(err) != want {
+	if want == tandem.OK && !errors.Is(err, io.EOF) || want != tandem.OK && tandem.CodeOf(err) != want {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/machine"
 )
 
 // leadLocked makes the calling goroutine the writer if there is something to write
@@ -18,11 +19,11 @@ import (
 // and call write.
 func (s *Session) leadLocked(now int64) bool {
 	switch {
-	case !s.m.hasOutput() || s.m.closed != nil:
+	case !s.m.HasOutput() || s.m.Closed():
 		return false
 	case s.writing && !s.yielding:
 		return false
-	case (s.writing || s.reserved) && s.m.queuedBytes() < enoughToWrite && now <= s.overdue:
+	case (s.writing || s.reserved) && s.m.QueuedBytes() < enoughToWrite && now <= s.overdue:
 		return false
 	}
 	s.writing, s.yielding = true, false
@@ -37,7 +38,7 @@ const enoughToWrite = 16 << 10
 // and one write should carry all of those. On true, the caller must start
 // writeReserved.
 func (s *Session) reserveLocked(n int, now int64) bool {
-	if n < 2 || s.reserved || s.m.hasOutput() || s.m.closed != nil {
+	if n < 2 || s.reserved || s.m.HasOutput() || s.m.Closed() {
 		return false
 	}
 	s.reserved, s.overdue = true, now+int64(longestYield)
@@ -141,30 +142,30 @@ func (s *Session) next(written int, yield bool) *buffer.Buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wroteLocked(written)
-	if yield && s.m.hasOutput() && s.m.queuedBytes() < enoughToWrite {
+	if yield && s.m.HasOutput() && s.m.QueuedBytes() < enoughToWrite {
 		switch {
 		case s.reserved && written > 0: // the reserved goroutine writes the rest
 			s.stopWritingLocked()
 			return nil
-		case !s.reserved && s.yieldGain.worth(s.m.calls.open) && !s.yieldLocked():
+		case !s.reserved && s.yieldGain.worth(s.m.OpenCalls()) && !s.yieldLocked():
 			return nil
 		}
 	}
 	b := s.takeLocked()
-	if b == nil || s.m.closed != nil {
+	if b == nil || s.m.Closed() {
 		s.stopWritingLocked()
 		return nil
 	}
-	s.offered = s.m.taken
+	s.offered = s.m.Taken()
 	return b
 }
 
 // takeLocked takes the buffer to write next, and signals goroutines that wait until
 // less is queued.
 func (s *Session) takeLocked() *buffer.Buffer {
-	b := s.m.take()
+	b := s.m.Take()
 	s.signalRoomLocked()
-	signal(s.drained)
+	machine.Signal(s.drained)
 	return b
 }
 
@@ -172,9 +173,9 @@ func (s *Session) takeLocked() *buffer.Buffer {
 func (s *Session) stopWritingLocked() {
 	s.writing = false
 	switch {
-	case s.m.closed != nil:
-		signal(s.drained) // sendFarewell may wait to write
-	case s.m.away != nil:
+	case s.m.Closed():
+		machine.Signal(s.drained) // sendFarewell may wait to write
+	case s.m.Away() != nil:
 		s.env.Spawn(s.leaveIfAway) // this write may have been the last
 	}
 }
@@ -182,7 +183,7 @@ func (s *Session) stopWritingLocked() {
 // yieldLocked unlocks the mutex, lets other goroutines run, and locks it again. It
 // reports whether the calling goroutine is still the writer.
 func (s *Session) yieldLocked() bool {
-	queued := s.m.queuedBytes()
+	queued := s.m.QueuedBytes()
 	s.yields++
 	mine := s.yields
 	s.yielding, s.overdue = true, math.MaxInt64
@@ -194,7 +195,7 @@ func (s *Session) yieldLocked() bool {
 		return false
 	}
 	s.yielding = false
-	s.yieldGain.learn(s.m.queuedBytes() > queued)
+	s.yieldGain.learn(s.m.QueuedBytes() > queued)
 	return true
 }
 
@@ -203,8 +204,8 @@ func (s *Session) yieldLocked() bool {
 func (s *Session) wroteLocked(n int) {
 	s.written += uint64(n) //nolint:gosec // not negative
 	s.offered = s.written
-	if len(s.m.queue) > 0 {
-		s.m.promote(s.now())
+	if s.m.QueuedCalls() > 0 {
+		s.m.Promote(s.now())
 	}
 }
 
@@ -256,7 +257,7 @@ func (s *Session) writeSlowly(rest []byte) error {
 		case errors.Is(err, os.ErrDeadlineExceeded) && s.acked() > before:
 			before = s.acked()
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return fmt.Errorf("%w: nothing could be written for %v", errFlood, s.env.cfg.Stall)
+			return fmt.Errorf("%w: nothing could be written for %v", machine.ErrFlood, s.env.cfg.Stall)
 		default:
 			return err
 		}
@@ -270,9 +271,7 @@ func (s *Session) wroteSlowly(n int, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wroteLocked(n)
-	if n >= slowBlock || took > time.Second {
-		s.m.slow = float64(n) < slowRate*took.Seconds()
-	}
+	s.m.Measure(n, took.Seconds())
 }
 
 // acked returns how many of the written bytes have been acknowledged; 0 if that is not known.
@@ -292,9 +291,9 @@ func (s *Session) nextRest() *buffer.Buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.takeLocked()
-	if b == nil || s.m.closed != nil {
+	if b == nil || s.m.Closed() {
 		s.stopWritingLocked()
-		if s.m.closed == nil {
+		if !s.m.Closed() {
 			_ = s.conn.SetWriteDeadline(time.Time{}) // fails on a closed connection only
 		}
 		return nil

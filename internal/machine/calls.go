@@ -1,7 +1,6 @@
-package session
+package machine
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,9 +10,9 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// open sends the request, or queues it while the peer or the writer has no
+// Open sends the request, or queues it while the peer or the writer has no
 // room for it.
-func (m *machine) open(p *Call, now int64) *tandem.Error {
+func (m *Machine) Open(p *Call, now int64) *tandem.Error {
 	p.codec, p.packer = m.codecIndex(p.Codec), m.compressorIndex(p.Compressor)
 	if err := m.refusal(p); err != nil {
 		return err
@@ -42,10 +41,10 @@ func (m *machine) open(p *Call, now int64) *tandem.Error {
 }
 
 // room reports whether a request may be sent now.
-func (m *machine) room() bool { return !m.calls.full() && m.queuedBytes() < writeSoft }
+func (m *Machine) room() bool { return !m.calls.full() && m.QueuedBytes() < WriteSoft }
 
 // refusal returns why a call can't be made on this connection, or nil.
-func (m *machine) refusal(p *Call) *tandem.Error {
+func (m *Machine) refusal(p *Call) *tandem.Error {
 	refuse := func(code tandem.Code, format string, args ...any) *tandem.Error {
 		return &tandem.Error{Code: code, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
 	}
@@ -56,7 +55,7 @@ func (m *machine) refusal(p *Call) *tandem.Error {
 		return drainError(m.peerName() + " is draining")
 	case p.Method == "" || len(p.Method) > wire.MaxName:
 		return refuse(tandem.InvalidArgument, "method name of %d bytes, allowed 1 to %d", len(p.Method), wire.MaxName)
-	case p.codec == noIndex:
+	case p.codec == NoCodec:
 		return refuse(tandem.Unimplemented, "%s does not know codec %q; it has %q", m.peerName(), p.Codec, m.peer.Codecs)
 	case p.Compressor != "" && p.packer == 0:
 		return refuse(tandem.Unimplemented, "%s does not know compressor %q; it has %q", m.peerName(), p.Compressor, m.peer.Compressors)
@@ -66,39 +65,15 @@ func (m *machine) refusal(p *Call) *tandem.Error {
 	return nil
 }
 
-func drainError(reason string) *tandem.Error {
-	e := tandem.Errorf(tandem.Unavailable, "%w: %s", ErrDraining, reason)
-	e.NotExecuted = true
-	return e
-}
+// NoCodec is the number of a codec that is not known.
+const NoCodec = 0xff
 
-// unsentError is the cause of a call whose request was never written. It matches
-// ErrDraining, so a retry at another instance is free, unless the peer was silent: then
-// the retry is charged to the retry budget.
-type unsentError struct{ silent bool }
-
-func (unsentError) Error() string { return "not sent" }
-
-func (e unsentError) Is(target error) bool {
-	return target == ErrDraining && !e.silent
-}
-
-// unsent returns the error of a call whose request was never written. cause is why the
-// connection ended, or nil if it had ended before the call was made.
-func unsent(cause error, reason string) *tandem.Error {
-	e := tandem.Errorf(tandem.Unavailable, "%w: %s", unsentError{errors.Is(cause, errSilent)}, reason)
-	e.NotExecuted = true
-	return e
-}
-
-const noIndex = 0xff
-
-// codecIndex returns the peer's number of a codec, or noIndex if the peer does not know
+// codecIndex returns the peer's number of a codec, or NoCodec if the peer does not know
 // it. It remembers the codec of the last call: with many connections the peer's list is
 // in no cache.
-func (m *machine) codecIndex(name string) uint8 {
+func (m *Machine) codecIndex(name string) uint8 {
 	if name != m.codec || name == "" {
-		m.codec, m.codecNumber = name, noIndex
+		m.codec, m.codecNumber = name, NoCodec
 		if i := slices.Index(m.peer.Codecs, name); i >= 0 {
 			m.codecNumber = uint8(i) //nolint:gosec // at most wire.MaxListed
 		}
@@ -107,7 +82,7 @@ func (m *machine) codecIndex(name string) uint8 {
 }
 
 // compressorIndex returns the peer's number of a compressor; 0 for none or one it does not know.
-func (m *machine) compressorIndex(name string) uint8 {
+func (m *Machine) compressorIndex(name string) uint8 {
 	if name == "" {
 		return 0
 	}
@@ -115,7 +90,7 @@ func (m *machine) compressorIndex(name string) uint8 {
 }
 
 // send appends the request's first frame and puts the rest in the ring.
-func (m *machine) send(p *Call, now int64) {
+func (m *Machine) send(p *Call, now int64) {
 	flags := wire.Flags(0)
 	if p.Compressed {
 		flags |= wire.FlagCompressed
@@ -182,14 +157,14 @@ func remaining(deadline, now int64) time.Duration {
 }
 
 // noteDeadline keeps earliest a lower bound of all deadlines.
-func (m *machine) noteDeadline(d int64) {
+func (m *Machine) noteDeadline(d int64) {
 	if d != 0 && (m.earliest == 0 || d < m.earliest) {
 		m.earliest = d
 	}
 }
 
-// promote sends queued calls for which there is room now.
-func (m *machine) promote(now int64) {
+// Promote sends queued calls for which there is room now.
+func (m *Machine) Promote(now int64) {
 	n := 0
 	for n < len(m.queue) && m.room() {
 		if p := m.queue[n]; p.State == CallQueued {
@@ -205,8 +180,8 @@ func (m *machine) promote(now int64) {
 	}
 }
 
-// leave gives up a call of ours: its slot stays taken until the peer answers.
-func (m *machine) leave(p *Call) {
+// Leave gives up a call of this side: its slot stays taken until the peer answers.
+func (m *Machine) Leave(p *Call) {
 	switch p.State {
 	case CallOpen:
 		m.abandon(p)
@@ -217,7 +192,7 @@ func (m *machine) leave(p *Call) {
 }
 
 // abandon cancels an open call at the peer. Its slot stays taken until the peer answers.
-func (m *machine) abandon(p *Call) {
+func (m *Machine) abandon(p *Call) {
 	if s := m.calls.get(p.id); s != nil {
 		s.p = nil
 	}
@@ -228,11 +203,11 @@ func (m *machine) abandon(p *Call) {
 	b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeCancel, Stream: p.id})
 }
 
-// giveUp ends the calls for which why returns an error, and returns those to be woken. waits
+// GiveUp ends the calls for which why returns an error, and returns those to be woken. waits
 // reports whether others are left. unsent tells why that no byte of the request may have reached
 // the peer; offered is how many bytes may have reached the connection. A call of which the peer
 // knows keeps its slot until the peer answers.
-func (m *machine) giveUp(offered uint64, why func(p *Call, unsent bool) *tandem.Error) (over []*Call, waits bool) {
+func (m *Machine) GiveUp(offered uint64, why func(p *Call, unsent bool) *tandem.Error) (over []*Call, waits bool) {
 	for i := range m.calls.slots {
 		p := m.calls.slots[i].p
 		if p == nil {
@@ -245,7 +220,7 @@ func (m *machine) giveUp(offered uint64, why func(p *Call, unsent bool) *tandem.
 		}
 		m.abandon(p)
 		if p.Stream != nil {
-			p.Stream.endRecv(e)
+			m.endRecv(p.Stream, e)
 			p.Stream.discard()
 		}
 		if p.State == CallOver { // a stream that was accepted: no goroutine waits for done
@@ -271,10 +246,10 @@ func (m *machine) giveUp(offered uint64, why func(p *Call, unsent bool) *tandem.
 	return over, waits
 }
 
-// hasCallWithin reports whether a call of the peer has a deadline that has not passed.
-func (m *machine) hasCallWithin(now int64) bool {
+// HasRequestWithin reports whether a call of the peer has a deadline that has not passed.
+func (m *Machine) HasRequestWithin(now int64) bool {
 	for _, in := range m.served {
-		if in != nil && m.env.instant(in.call.Deadline) > now {
+		if in != nil && in.Expires > now {
 			return true
 		}
 	}
@@ -282,38 +257,38 @@ func (m *machine) hasCallWithin(now int64) bool {
 }
 
 // finish frees the slot of a call that the peer has answered.
-func (m *machine) finish(id wire.Stream, p *Call, err *tandem.Error) event {
+func (m *Machine) finish(id wire.Stream, p *Call, err *tandem.Error) Event {
 	m.calls.release(id)
 	if p == nil {
-		return event{}
+		return Event{}
 	}
 	m.ring.remove(p.rest)
 	m.dropAssembly(p.answer)
 	if p.State == CallOver { // a stream that was accepted: no goroutine waits for done
-		return event{}
+		return Event{}
 	}
 	p.complete(err)
-	return event{wake: p}
+	return Event{Kind: Done, Call: p}
 }
 
-func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
+func (m *Machine) onResponse(h wire.Header, payload []byte) (Event, error) {
 	s := m.calls.get(h.Stream)
 	switch {
 	case h.Flags&wire.FlagAnswer == 0:
-		return event{}, violationf("response without the answer flag")
+		return Event{}, violationf("response without the answer flag")
 	case s == nil:
-		return event{}, nil // the call is over
+		return Event{}, nil // the call is over
 	case s.p != nil && s.p.Stream != nil:
 		return m.onStreamResponse(h, s.p, payload)
 	case s.p == nil: // the caller has given up the call
 		if h.Flags&wire.FlagEnd != 0 {
 			m.calls.release(h.Stream)
 		}
-		return event{}, nil
+		return Event{}, nil
 	}
 	p := s.p
 	if p.payload != nil {
-		return event{}, violationf("second response to a call")
+		return Event{}, violationf("second response to a call")
 	}
 	p.payload = buffer.Get()
 	p.payload.B = append(p.payload.B, payload...)
@@ -325,24 +300,24 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 }
 
 // startAnswer begins to reassemble a response of several blocks.
-func (m *machine) startAnswer(id wire.Stream, p *Call, payload []byte) (event, error) {
+func (m *Machine) startAnswer(id wire.Stream, p *Call, payload []byte) (Event, error) {
 	var r wire.Response
 	block, err := wire.ParseResponse(payload, &r)
 	if err != nil {
-		return event{}, err
+		return Event{}, err
 	}
-	if r.Size > m.own.MaxMessage {
+	if r.Size > m.Own.MaxMessage {
 		m.abandon(p)
-		p.complete(&tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("response of %d bytes, limit %d: see WithMaxMessage", r.Size, m.own.MaxMessage)})
-		return event{wake: p}, nil
+		p.complete(&tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("response of %d bytes, limit %d: see WithMaxMessage", r.Size, m.Own.MaxMessage)})
+		return Event{Kind: Done, Call: p}, nil
 	}
 	p.body = len(payload) - len(block)
 	p.answer = &assembly{id: id, buf: p.payload, have: len(block), size: int(r.Size)} //nolint:gosec // at most MaxMessage
-	return event{}, m.startAssembly(p.answer)
+	return Event{}, m.startAssembly(p.answer)
 }
 
 // onData handles a block of a request, of a response, or of a stream's message.
-func (m *machine) onData(h wire.Header, payload []byte, now int64) (event, error) {
+func (m *Machine) onData(h wire.Header, payload []byte, now int64) (Event, error) {
 	if h.Flags&wire.FlagStream != 0 {
 		return m.onStreamData(h, payload)
 	}
@@ -350,47 +325,47 @@ func (m *machine) onData(h wire.Header, payload []byte, now int64) (event, error
 		s := m.calls.get(h.Stream)
 		switch {
 		case s == nil:
-			return event{}, nil
+			return Event{}, nil
 		case s.p == nil: // the caller has given up the call
 			if h.Flags&wire.FlagEnd != 0 {
 				m.calls.release(h.Stream)
 			}
-			return event{}, nil
+			return Event{}, nil
 		case s.p.answer == nil:
-			return event{}, violationf("data for a call without a response")
+			return Event{}, violationf("data for a call without a response")
 		}
 		done, err := m.extend(s.p.answer, h, payload, now)
 		if err != nil || !done {
-			return event{}, err
+			return Event{}, err
 		}
 		return m.finish(h.Stream, s.p, nil), nil
 	}
 	in := m.serving(h.Stream)
-	if in == nil || in.request == nil {
-		return event{}, nil // the call was refused or canceled meanwhile
+	if in == nil || in.arriving == nil {
+		return Event{}, nil // the call was refused or canceled meanwhile
 	}
-	done, err := m.extend(in.request, h, payload, now)
+	done, err := m.extend(in.arriving, h, payload, now)
 	if err != nil || !done {
-		return event{}, err
+		return Event{}, err
 	}
-	return m.startRun(in, nil, in.request.buf)
+	return m.startRun(in, nil, in.arriving.buf), nil
 }
 
-func (m *machine) onReset(h wire.Header, payload []byte) (event, error) {
+func (m *Machine) onReset(h wire.Header, payload []byte) (Event, error) {
 	if h.Flags&wire.FlagAnswer == 0 {
-		return event{}, violationf("reset without the answer flag")
+		return Event{}, violationf("reset without the answer flag")
 	}
 	s := m.calls.get(h.Stream)
 	if s == nil {
-		return event{}, nil
+		return Event{}, nil
 	}
-	e := tandem.AsError(statusError(payload))
+	e := tandem.AsError(StatusError(payload))
 	if e == nil {
 		e = &tandem.Error{Code: tandem.Unavailable, Message: "the server ended the call without a status", Remote: true}
 	}
 	p := s.p
 	if p != nil && p.Stream != nil {
-		p.Stream.endRecv(e)
+		m.endRecv(p.Stream, e)
 	}
 	return m.finish(h.Stream, p, e), nil
 }

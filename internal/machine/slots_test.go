@@ -1,4 +1,4 @@
-package session
+package machine
 
 import (
 	"math/rand/v2"
@@ -73,12 +73,12 @@ func TestFreeSlotsHaveNoNumber(t *testing.T) {
 // The first element is in the owner's array until there is a second.
 func TestExtend(t *testing.T) {
 	var first [1]int
-	list := extend(nil, first[:], 7)
+	list := Extend(nil, first[:], 7)
 	if &list[0] != &first[0] || first[0] != 7 {
 		t.Fatalf("%v is not in %v", list, first)
 	}
-	list = extend(list, first[:], 8)
-	list = extend(list, first[:], 9)
+	list = Extend(list, first[:], 8)
+	list = Extend(list, first[:], 9)
 	if len(list) != 3 || list[0] != 7 || list[2] != 9 || first[0] != 0 {
 		t.Errorf("%v, and %v is left", list, first)
 	}

@@ -1,4 +1,4 @@
-package session
+package machine
 
 import (
 	"slices"
@@ -21,7 +21,7 @@ type bulk struct {
 
 	// The owner; one of them is set.
 	call   *Call
-	in     *Inbound
+	in     *Request
 	stream *Stream
 
 	owner *buffer.Buffer // the memory of data, which goes back to its pool when everything is sent
@@ -69,7 +69,7 @@ func (r *bulkRing) removeAt(i int) {
 	}
 }
 
-func (r *bulkRing) ready(m *machine) bool {
+func (r *bulkRing) ready(m *Machine) bool {
 	if len(r.list) == 0 {
 		return false
 	}
@@ -85,7 +85,7 @@ func (r *bulkRing) ready(m *machine) bool {
 // onlyMessage returns the one message that streams may send on while their
 // credit together is short: the oldest that has begun. Else many could begin and
 // none complete, which would block all of them for ever.
-func (m *machine) onlyMessage() *bulk {
+func (m *Machine) onlyMessage() *bulk {
 	if !m.roomShort() {
 		return nil
 	}
@@ -96,8 +96,8 @@ func (m *machine) onlyMessage() *bulk {
 // firstBlock returns how many bytes of a large message go with its head: as many as there
 // is room for, or none while other messages wait to be written. Then blocks of all messages
 // take turns, so that a burst of large messages does not hold up small ones queued behind it.
-func (m *machine) firstBlock(size, room int) int {
-	if len(m.ring.list) > 0 || m.queuedBytes() >= bulkBatch {
+func (m *Machine) firstBlock(size, room int) int {
+	if len(m.ring.list) > 0 || m.QueuedBytes() >= bulkBatch {
 		return 0
 	}
 	return min(size, room)
@@ -116,7 +116,7 @@ const (
 // sendable returns how many bytes of b credit allows in one block. A frame's
 // header counts against the credit like its payload, so tiny frames are not
 // free. If only is not nil, no other message of a stream may be sent.
-func (m *machine) sendable(b, only *bulk) (n int, ok bool) {
+func (m *Machine) sendable(b, only *bulk) (n int, ok bool) {
 	credit := b.credit
 	if b.stream != nil {
 		credit = min(b.stream.credit, m.connRoom)
@@ -138,7 +138,7 @@ func (m *machine) sendable(b, only *bulk) (n int, ok bool) {
 
 // pump moves blocks from the ring to the write buffer, one block of each message in
 // turn, until a batch is full or nothing more may be sent.
-func (m *machine) pump() {
+func (m *Machine) pump() {
 	if len(m.ring.list) == 0 {
 		return
 	}
@@ -147,7 +147,7 @@ func (m *machine) pump() {
 		batch = slowBlock
 	}
 	idle, only := 0, m.onlyMessage()
-	for idle < len(m.ring.list) && m.queuedBytes() < batch {
+	for idle < len(m.ring.list) && m.QueuedBytes() < batch {
 		if m.ring.next >= len(m.ring.list) {
 			m.ring.next = 0
 		}
@@ -170,7 +170,7 @@ func (m *machine) pump() {
 }
 
 // appendBlock appends a data frame and reports whether it was b's last.
-func (m *machine) appendBlock(b *bulk, n int) bool {
+func (m *Machine) appendBlock(b *bulk, n int) bool {
 	h := wire.Header{Length: n, Type: wire.TypeData, Flags: b.flags | b.first, Stream: b.id}
 	last := n == len(b.data)
 	if last {
@@ -189,7 +189,7 @@ func (m *machine) appendBlock(b *bulk, n int) bool {
 }
 
 // charge takes the credit for a block of n bytes.
-func (m *machine) charge(b *bulk, n int) {
+func (m *Machine) charge(b *bulk, n int) {
 	cost := int64(n + wire.HeaderLen)
 	if b.stream == nil {
 		b.credit -= cost
@@ -200,7 +200,7 @@ func (m *machine) charge(b *bulk, n int) {
 }
 
 // sentAll notifies the owner of b that its last block is in the write buffer.
-func (m *machine) sentAll(b *bulk) {
+func (m *Machine) sentAll(b *bulk) {
 	switch {
 	case b.call != nil:
 		b.call.rest = nil
@@ -214,13 +214,13 @@ func (m *machine) sentAll(b *bulk) {
 		m.served[b.id.Index()] = nil
 	case b.stream != nil:
 		b.stream.sending = nil
-		signal(b.stream.canSend)
+		Signal(b.stream.CanSend)
 	}
 	b.owner.Put()
 	b.owner, b.sent = nil, true
 }
 
-func (m *machine) onWindow(h wire.Header, payload []byte) error {
+func (m *Machine) onWindow(h wire.Header, payload []byte) error {
 	n, err := wire.ParseWindow(payload)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (m *machine) onWindow(h wire.Header, payload []byte) error {
 }
 
 // creditOf returns the credit that a window frame adds to, or nil.
-func (m *machine) creditOf(h wire.Header) *int64 {
+func (m *Machine) creditOf(h wire.Header) *int64 {
 	if h.Stream == 0 {
 		return &m.connRoom
 	}
@@ -271,9 +271,8 @@ type assembly struct {
 	size   int   // declared size, which must be what arrives
 	credit int64 // bytes that the peer may still send
 
-	in      *Inbound // the call whose request it is, and whose memory is reserved before more may arrive; or nil
-	asked   bool     // the memory was requested
-	granted bool     // the memory is reserved
+	in      *Request // the call whose request it is; or nil
+	granted bool     // the memory of the request is reserved, so that more may arrive
 	since   int64    // ns; since when it has waited for memory while the budget served no other wait; 0 before
 	served  uint64   // number of waits that the budget had served at since
 
@@ -316,7 +315,27 @@ func (in *assemblies) stalled(now int64, most time.Duration) bool {
 	return slices.ContainsFunc(in.list, func(a *assembly) bool { return a.stream == nil && a.credit > smallBlock })
 }
 
-func (m *machine) startAssembly(a *assembly) error {
+// waitedTooLong reports whether a message has waited for memory for longer than most while no
+// other message got any. served is how many waits the budget has served so far.
+func (a *assembly) waitedTooLong(now int64, most time.Duration, served uint64) bool {
+	if a.granted {
+		return false
+	}
+	if a.since == 0 || a.served != served {
+		a.since, a.served = now, served
+	}
+	return now-a.since > int64(most)
+}
+
+// whole returns how many bytes a large message needs: twice its size if it is put together from pieces.
+func (a *assembly) whole() int64 {
+	if a.size > buffer.PieceSize {
+		return 2 * int64(a.size)
+	}
+	return int64(a.size)
+}
+
+func (m *Machine) startAssembly(a *assembly) error {
 	if a.have >= a.size {
 		return violationf("message of %d bytes goes on after %d", a.size, a.have)
 	}
@@ -327,7 +346,7 @@ func (m *machine) startAssembly(a *assembly) error {
 }
 
 // extend appends a block and reports whether the message is complete.
-func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) (done bool, err error) {
+func (m *Machine) extend(a *assembly, h wire.Header, payload []byte, now int64) (done bool, err error) {
 	m.incoming.countArrived(len(payload)+wire.HeaderLen, now)
 	cost := int64(len(payload) + wire.HeaderLen)
 	if a.credit -= cost; a.credit < 0 {
@@ -350,7 +369,7 @@ func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) 
 	return done, nil
 }
 
-func (m *machine) dropAssembly(a *assembly) {
+func (m *Machine) dropAssembly(a *assembly) {
 	if a == nil {
 		return
 	}
@@ -370,16 +389,16 @@ func (m *machine) dropAssembly(a *assembly) {
 }
 
 // grant gives credit: to the oldest messages always, to others from the budget.
-func (m *machine) grant() {
+func (m *Machine) grant() {
 	large := true // the next message that is not of a stream is the oldest such message
 	for i, a := range m.incoming.list {
-		if a.awaitsReceiver() || !m.reserved(a) {
+		if a.awaitsReceiver() || a.in != nil && !a.granted {
 			continue
 		}
 		always := i == 0 || large && a.stream == nil
 		large = large && a.stream != nil
 		n := a.creditDue(m.connShort())
-		if n == 0 || !always && m.incoming.held+n > assemblyBudget {
+		if n == 0 || !always && m.incoming.held+n > AssemblyBudget {
 			continue
 		}
 		m.incoming.held += n
@@ -393,7 +412,7 @@ func (m *machine) grant() {
 		a.credit += n
 		m.incoming.given = true
 		out := m.buf()
-		out.B = wire.AppendWindow(out.B, a.id, a.answer, uint32(n)) //nolint:gosec // at most assemblyAhead
+		out.B = wire.AppendWindow(out.B, a.id, a.answer, uint32(n)) //nolint:gosec // at most AssemblyAhead
 	}
 }
 
@@ -413,8 +432,8 @@ func (a *assembly) creditDue(short bool) int64 {
 	}
 	left := a.size - a.have
 	need := int64(left + (left/smallBlock+2)*wire.HeaderLen)
-	if a.credit >= need || a.credit > assemblyAhead/2 {
+	if a.credit >= need || a.credit > AssemblyAhead/2 {
 		return 0
 	}
-	return assemblyAhead - a.credit
+	return AssemblyAhead - a.credit
 }

@@ -1,11 +1,9 @@
-package session
+package machine
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -33,13 +31,13 @@ type script struct {
 // actor is one side of a script.
 type actor struct {
 	s    *script
-	m    *machine
+	m    *Machine
 	peer *actor
 
 	wires    []byte // written, and not arrived at the peer yet
 	pending  []*scriptCall
 	byCall   map[*Call]*scriptCall
-	running  []*Inbound
+	running  []*Request
 	draining bool
 }
 
@@ -62,11 +60,8 @@ func scriptSettings() wire.Settings {
 func newScript(t *testing.T, b []byte) *script {
 	s := &script{t: t, bytes: b, now: int64(time.Hour), ran: map[uint32]bool{}, notRun: map[uint32]bool{}}
 	for i := range s.sides {
-		session := NewEnv(Config{Settings: scriptSettings(), Codecs: []tandem.Codec{rawCodec{}}, Stall: time.Hour, Resolve: methods{
-			"echo": echo(), "talk": streaming(nil),
-		}.find}).newSession(context.Background(), pipeEnd())
-		session.m.init(scriptSettings())
-		s.sides[i] = &actor{s: s, m: &session.m, byCall: map[*Call]*scriptCall{}}
+		m := machineOf(scriptSettings(), scriptSettings(), time.Hour, table{"echo": {}, "talk": streaming()})
+		s.sides[i] = &actor{s: s, m: m, byCall: map[*Call]*scriptCall{}}
 	}
 	s.sides[0].peer, s.sides[1].peer = s.sides[1], s.sides[0]
 	return s
@@ -132,14 +127,12 @@ func (a *actor) act(what int) {
 func (a *actor) rare(what int) {
 	switch {
 	case what < 8 && !a.draining:
-		a.draining, a.m.draining = true, true
-		b := a.m.buf()
-		b.B = wire.AppendGoAway(b.B, wire.GoAway{Accepted: a.m.accepted})
+		a.draining = true
+		a.m.Drain("")
 	case what < 64:
 		a.m.slow = !a.m.slow
 	default:
-		b := a.m.buf()
-		b.B = wire.AppendPing(b.B, wire.TypePing, [8]byte{byte(what)})
+		a.m.Ping([8]byte{byte(what)})
 	}
 }
 
@@ -152,8 +145,7 @@ func (a *actor) call(size int, method string) {
 	c := &scriptCall{number: s.calls, Call: &Call{Method: method, Codec: "raw"}}
 	switch kind := s.next(); {
 	case method == "talk":
-		c.Stream = newStream(a.m, 0, nil)
-		c.Stream.call, c.Stream.codec = c.Call, rawCodec{}
+		a.m.InitStream(new(Stream), c.Call, nil, 0)
 	case kind%8 == 0:
 		c.OneWay = true
 	case kind%8 == 1:
@@ -163,7 +155,7 @@ func (a *actor) call(size int, method string) {
 		c.Message = scriptMessage(c.number, size)
 	}
 	a.byCall[c.Call] = c
-	if err := a.m.open(c.Call, s.now); err != nil {
+	if err := a.m.Open(c.Call, s.now); err != nil {
 		if code := err.Code; code != tandem.Unavailable && code != tandem.DeadlineExceeded && code != tandem.ResourceExhausted || !err.NotExecuted {
 			s.t.Errorf("a call that can't be made: %v", err)
 		}
@@ -189,20 +181,18 @@ func (a *actor) leave(n int) {
 	switch {
 	case !ok:
 	case c.Stream != nil && c.State == CallOver: // accepted: Abort
-		a.m.abandon(c.Call)
-		c.Stream.endRecv(GivenUp(errDeadline, false))
-		c.Stream.discard()
+		a.m.Abort(c.Stream, GivenUp(errDeadline, false))
 		c.left = true
 	case c.State != CallOver:
-		a.m.leave(c.Call)
+		a.m.Leave(c.Call)
 		c.left = true
 	}
 }
 
 // write takes what the machine writes.
 func (a *actor) write() {
-	a.m.promote(a.s.now)
-	for b := a.m.take(); b != nil; b = a.m.take() {
+	a.m.Promote(a.s.now)
+	for b := a.m.Take(); b != nil; b = a.m.Take() {
 		a.wires = append(a.wires, b.B...)
 		b.Put()
 	}
@@ -220,7 +210,7 @@ func (a *actor) arrive(n int) {
 		}
 		payload := bytes.Clone(a.wires[wire.HeaderLen : wire.HeaderLen+h.Length])
 		a.wires = a.wires[wire.HeaderLen+h.Length:]
-		event, err := a.peer.m.receive(h, payload, a.s.now)
+		event, err := a.peer.m.Receive(h, payload, a.s.now, new(Request))
 		if err != nil {
 			a.s.t.Fatalf("frame of type %d, flags %#x: %v", h.Type, h.Flags, err)
 		}
@@ -230,24 +220,27 @@ func (a *actor) arrive(n int) {
 }
 
 // requestOf returns the message of a request.
-func requestOf(in *Inbound) []byte {
-	if in.owned != nil {
-		return in.owned.Whole()
+func requestOf(in *Request) []byte {
+	if in.Owned != nil {
+		return in.Owned.Whole()
 	}
-	return in.message
+	return in.Message
 }
 
-func (a *actor) happened(e event) {
-	switch {
-	case e.run != nil:
-		a.running = append(a.running, e.run)
-		if number, _, ok := opened(requestOf(e.run)); ok {
+func (a *actor) happened(e Event) {
+	switch e.Kind {
+	case Run:
+		if e.Request.Kind == tandem.Streaming {
+			a.m.InitStream(new(Stream), nil, e.Request, 0)
+		}
+		a.running = append(a.running, e.Request)
+		if number, _, ok := opened(requestOf(e.Request)); ok {
 			a.s.ran[number] = true
 		}
-	case e.wake != nil:
-		a.over(e.wake)
-	case e.away:
-		for _, p := range a.m.lost(nil, a.m.taken, "draining") {
+	case Done:
+		a.over(e.Call)
+	case Away:
+		for _, p := range a.m.Lost(nil, a.m.taken, "draining") {
 			a.over(p)
 		}
 	}
@@ -291,7 +284,7 @@ func (a *actor) checkError(c *scriptCall, err *tandem.Error) {
 }
 
 func (a *actor) expire() {
-	for _, p := range a.m.expire(a.s.now) {
+	for _, p := range a.m.Expire(a.s.now) {
 		a.over(p)
 	}
 }
@@ -306,16 +299,15 @@ func (a *actor) reply(n int) {
 	a.running = append(a.running[:i], a.running[i+1:]...)
 	var r wire.Response
 	if n%7 == 0 {
-		r.Status = encodeStatus(&tandem.Error{Code: tandem.Aborted, Message: "as it happens"})
+		r.Status = EncodeStatus(&tandem.Error{Code: tandem.Aborted, Message: "as it happens"})
 	}
 	if in.stream != nil && len(r.Status) == 0 {
-		a.accept(in)
+		a.m.Accept(in)
 	}
-	in.reply = buffer.Get()
-	in.reply.B = append(in.reply.B, requestOf(in)...)
-	in.owned.Put()
-	a.m.respond(in, &r, 0)
-	in.cancel(canceled)
+	in.Reply = buffer.Get()
+	in.Reply.B = append(in.Reply.B, requestOf(in)...)
+	in.Owned.Put()
+	a.m.Respond(in, &r, 0)
 }
 
 // stream returns one of the streams of this side that may still send, of calls of its own or of
@@ -341,26 +333,15 @@ func (a *actor) send(n int) {
 		return
 	}
 	if st.in != nil && !st.in.accepted {
-		a.accept(st.in)
+		a.m.Accept(st.in)
 		return
 	}
 	if st.in == nil && n%5 == 0 {
-		st.sendErr = io.EOF
-		b := a.m.buf()
-		b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
+		a.m.CloseSend(st)
 		return
 	}
 	size := scriptSizes[n%len(scriptSizes)]
-	st.sending = &bulk{id: st.id, flags: st.side | wire.FlagStream, data: scriptMessage(uint32(size), size), stream: st}
-	a.m.ring.add(st.sending)
-}
-
-// accept accepts a stream of the peer's.
-func (a *actor) accept(in *Inbound) {
-	if !in.accepted && !in.canceled {
-		in.accepted = true
-		a.m.appendResponse(in.id, &wire.Response{}, wire.FlagStream, nil)
-	}
+	queueMessage(a.m, st, scriptMessage(uint32(size), size))
 }
 
 // receive takes a message of a stream.
@@ -369,7 +350,7 @@ func (a *actor) receive(n int) {
 	if !ok {
 		return
 	}
-	if size, _, whole := opened(st.pop().buf.B); !whole {
+	if size, _, whole := opened(a.m.Pop(st).Buf.B); !whole {
 		a.s.t.Errorf("a message of %d bytes of a stream is damaged", size)
 	}
 }
@@ -405,7 +386,7 @@ func (s *script) settle() {
 func (a *actor) receiveAll() (some bool) {
 	for _, st := range a.streams() {
 		for len(st.queue) > 0 {
-			st.pop()
+			a.m.Pop(st)
 			some = true
 		}
 	}
@@ -415,9 +396,7 @@ func (a *actor) receiveAll() (some bool) {
 func (a *actor) abortStreams() (some bool) {
 	for _, c := range a.pending {
 		if c.Stream != nil && c.State == CallOver && !c.left && !c.Stream.over {
-			a.m.abandon(c.Call)
-			c.Stream.endRecv(GivenUp(errDeadline, false))
-			c.Stream.discard()
+			a.m.Abort(c.Stream, GivenUp(errDeadline, false))
 			c.left, some = true, true
 		}
 	}
@@ -463,7 +442,7 @@ func (a *actor) check(side int) {
 			note(fmt.Sprintf("is a call without an end, %s in state %d", c.Method, c.State), int(c.number))
 		}
 	}
-	window := int64(m.own.ConnWindow)
+	window := int64(m.Own.ConnWindow)
 	note("bytes of the connection's window are lost", int(window-m.connSpare-m.connOwed))
 	note("bytes of credit differ between the sides", int(m.connSpare-a.peer.m.connRoom))
 	if len(left) > 0 {

@@ -1,4 +1,4 @@
-package session
+package machine
 
 import "github.com/tandem-rpc/tandem/wire"
 
@@ -29,7 +29,7 @@ func (t *slotTable) full() bool { return t.open >= int(t.limit) }
 // take puts p into a free slot; the table must not be full.
 func (t *slotTable) take(p *Call) wire.Stream {
 	if t.free == 0 {
-		t.slots = extend(t.slots, t.first[:], slot{})
+		t.slots = Extend(t.slots, t.first[:], slot{})
 		t.free = int32(len(t.slots)) //nolint:gosec // limit is at most 1<<16
 	}
 	i := t.free - 1
@@ -45,10 +45,10 @@ func (t *slotTable) take(p *Call) wire.Stream {
 	return id
 }
 
-// extend appends to a list whose first elements are in the array first, within the list's
+// Extend appends to a list whose first elements are in the array first, within the list's
 // owner: few connections have more than one call at a time, and a list elsewhere would be
 // one more cache line for each.
-func extend[T any](list, first []T, x T) []T {
+func Extend[T any](list, first []T, x T) []T {
 	if list == nil {
 		list = first[:0]
 	}

@@ -1,4 +1,4 @@
-package session
+package machine
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +42,7 @@ var writePlays = flag.Bool("write-plays", false, "write what happens into the pl
 //	drain, lose                               this side drains; the connection is lost
 type play struct {
 	t    *testing.T
-	m    *machine
+	m    *Machine
 	own  wire.Settings
 	peer wire.Settings
 	now  int64
@@ -52,7 +51,8 @@ type play struct {
 
 	calls   map[string]*Call
 	nameOf  map[*Call]string
-	running map[wire.Stream]*Inbound
+	running map[wire.Stream]*Request
+	ended   map[*Request]bool // their callers have canceled them
 }
 
 // TestPlays performs every play in testdata/plays, and compares what follows each command with the
@@ -103,7 +103,7 @@ func newPlay(t *testing.T) *play {
 	own.Codecs = []string{"raw", "other"}
 	return &play{
 		t: t, own: own, peer: rawSettings(), now: int64(time.Hour),
-		calls: map[string]*Call{}, nameOf: map[*Call]string{}, running: map[wire.Stream]*Inbound{},
+		calls: map[string]*Call{}, nameOf: map[*Call]string{}, running: map[wire.Stream]*Request{}, ended: map[*Request]bool{},
 	}
 }
 
@@ -131,12 +131,9 @@ func (p *play) perform(text string) string {
 }
 
 func (p *play) start() {
-	s := NewEnv(Config{Settings: p.own, Codecs: []tandem.Codec{rawCodec{}, rawCodec{}}, Stall: 10 * time.Second, Resolve: methods{
-		"echo": echo(), "talk": streaming(nil), "small": {Func: echo().Func, MaxMessage: 100},
-		"guarded": {Func: echo().Func, Guarded: true, MaxMessage: 100}, "quick": {Func: echo().Func, Timeout: time.Second},
-	}.find}).newSession(p.t.Context(), pipeEnd())
-	s.m.init(p.peer)
-	p.m = &s.m
+	p.m = machineOf(p.own, p.peer, 10*time.Second, table{
+		"echo": {}, "talk": streaming(), "small": {MaxMessage: 100}, "guarded": {Guarded: true, MaxMessage: 100}, "quick": {Timeout: time.Second},
+	})
 }
 
 // words splits a line at spaces outside quotes.
@@ -167,39 +164,35 @@ func (p *play) command(w []string) {
 	case "call":
 		p.call(args)
 	case "leave":
-		p.m.leave(p.calls[args[0]])
+		p.m.Leave(p.calls[args[0]])
 	case "reply":
 		p.reply(args)
 	case "accept":
-		in := p.running[id(p.t, args[0])]
-		in.accepted = true
-		p.m.appendResponse(in.id, &wire.Response{}, wire.FlagStream, nil)
+		p.m.Accept(p.running[id(p.t, args[0])])
 	case "send":
 		p.send(p.stream(args[0]), message(p.t, args[1]))
 	case "receive":
 		p.receive(p.stream(args[0]))
 	case "close":
-		st := p.stream(args[0])
-		st.sendErr = io.EOF
-		b := p.m.buf()
-		b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
+		p.m.CloseSend(p.stream(args[0]))
 	case "time":
 		d, err := time.ParseDuration(args[0])
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		p.now += int64(d)
-		p.over(p.m.expire(p.now))
+		for _, stale := range p.m.StaleRequests(p.now, 0) {
+			p.m.Drop(stale.Request, stale.Err)
+		}
+		p.over(p.m.Expire(p.now))
 	case "hold":
 		p.held = true
 	case "write":
 		p.held = false
 	case "drain":
-		p.m.draining = true
-		b := p.m.buf()
-		b.B = wire.AppendGoAway(b.B, wire.GoAway{Accepted: p.m.accepted, Message: "going"})
+		p.m.Drain("going")
 	case "lose":
-		p.over(p.m.lost(errors.New("cut"), p.m.taken, "the connection was cut"))
+		p.over(p.m.Lost(errors.New("cut"), p.m.taken, "the connection was cut"))
 	default:
 		p.t.Fatalf("no command %q", w[0])
 	}
@@ -363,13 +356,13 @@ func (p *play) frame(w []string) {
 	checkWords(p.t, args[fixed:])
 	payload := p.payload(h.Type, args)
 	h.Length = len(payload)
-	event, err := p.m.receive(h, payload, p.now)
+	event, err := p.m.Receive(h, payload, p.now, new(Request))
 	if err != nil {
 		p.factf("error: %v", err)
 		return
 	}
 	p.happened(event)
-	p.m.promote(p.now)
+	p.m.Promote(p.now)
 }
 
 // payload returns what a frame carries: what the words say, or the bytes after bytes=.
@@ -401,13 +394,13 @@ func (p *play) payload(kind wire.Type, args []string) []byte {
 	case wire.TypeResponse:
 		r := &wire.Response{Size: number(p.t, args, "size")}
 		if code := number(p.t, args, "code"); code > 0 {
-			r.Status = encodeStatus(&tandem.Error{Code: tandem.Code(code), Message: "bad"})
+			r.Status = EncodeStatus(&tandem.Error{Code: tandem.Code(code), Message: "bad"})
 		}
 		return append(wire.AppendResponse(nil, r), message(p.t, args[0])...)
 	case wire.TypeData:
 		return message(p.t, args[0])
 	case wire.TypeReset:
-		return encodeStatus(&tandem.Error{Code: tandem.Code(number(p.t, args, "code")), Message: "bad"})
+		return EncodeStatus(&tandem.Error{Code: tandem.Code(number(p.t, args, "code")), Message: "bad"})
 	case wire.TypeWindow:
 		n, err := strconv.ParseUint(args[0], 10, 32)
 		if err != nil {
@@ -423,35 +416,35 @@ func (p *play) payload(kind wire.Type, args []string) []byte {
 }
 
 // happened adds what the session would have to do for an event.
-func (p *play) happened(e event) {
-	switch {
-	case e.run != nil:
-		in := e.run
-		body := in.message
-		if in.owned != nil {
-			body = in.owned.Whole()
+func (p *play) happened(e Event) {
+	switch in := e.Request; e.Kind {
+	case Run:
+		if in.Kind == tandem.Streaming && in.Refusal == nil {
+			p.m.InitStream(new(Stream), nil, in, in.Method.MaxMessage)
 		}
-		p.running[in.id] = in
-		p.factf("run %s %s %s%s%s", showID(in.id), in.call.Method, showMessage(body), timeLeft(p.m.env.instant(in.call.Deadline), p.now), moreOf(in))
-	case e.wake != nil:
-		p.over([]*Call{e.wake})
-	case e.pong != 0:
-		p.factf("pong n=%d", e.pong)
-	case e.away:
+		p.running[in.ID] = in
+		p.factf("run %s %s %s%s%s", showID(in.ID), in.Name, showMessage(requestOf(in)), timeLeft(in.Expires, p.now), moreOf(in))
+	case Canceled:
+		p.ended[in] = true
+	case Done:
+		p.over([]*Call{e.Call})
+	case Pong:
+		p.factf("pong n=%d", e.Ping)
+	case Away:
 		p.factf("away")
-		p.over(p.m.lost(nil, p.m.taken, "the peer is draining"))
+		p.over(p.m.Lost(nil, p.m.taken, "the peer is draining"))
 	}
 }
 
 // moreOf returns what else is to be said of a call that runs.
-func moreOf(in *Inbound) (text string) {
-	for key, values := range in.call.Metadata {
+func moreOf(in *Request) (text string) {
+	for key, values := range in.Metadata {
 		text += " metadata=" + key + ":" + strings.Join(values, ",")
 	}
 	switch {
 	case in.stream != nil:
 		text += " stream"
-	case in.oneWay:
+	case in.OneWay:
 		text += " oneway"
 	}
 	return text
@@ -491,7 +484,7 @@ func replyOf(c *Call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return message, statusError(r.Status)
+	return message, StatusError(r.Status)
 }
 
 func showError(e *tandem.Error) string {
@@ -510,15 +503,14 @@ func (p *play) call(w []string) {
 		case "oneway":
 			c.OneWay = true
 		case "stream":
-			c.Stream = newStream(p.m, 0, nil)
-			c.Stream.call, c.Stream.codec = c, rawCodec{}
+			p.m.InitStream(new(Stream), c, nil, 0)
 		}
 	}
 	if d := duration(p.t, w); d != 0 {
 		c.Expires = p.now + int64(d)
 	}
 	p.calls[w[0]], p.nameOf[c] = c, w[0]
-	if err := p.m.open(c, p.now); err != nil {
+	if err := p.m.Open(c, p.now); err != nil {
 		p.factf("%s failed: %s", w[0], showError(err))
 	}
 }
@@ -526,18 +518,24 @@ func (p *play) call(w []string) {
 // reply ends a method that runs.
 func (p *play) reply(w []string) {
 	in := p.running[id(p.t, w[0])]
-	delete(p.running, in.id)
+	delete(p.running, in.ID)
 	checkWords(p.t, w[2:])
-	in.reply = buffer.Get()
-	in.reply.B = append(in.reply.B, message(p.t, w[1])...)
+	in.Reply = buffer.Get()
+	in.Reply.B = append(in.Reply.B, message(p.t, w[1])...)
 	var r wire.Response
 	if code := number(p.t, w, "code"); code > 0 {
-		r.Status = encodeStatus(&tandem.Error{Code: tandem.Code(code), Message: "bad"})
+		r.Status = EncodeStatus(&tandem.Error{Code: tandem.Code(code), Message: "bad"})
 	}
-	if in.Err() != nil {
+	if p.ended[in] {
 		p.factf("its context had ended")
 	}
-	p.m.respond(in, &r, 0)
+	p.m.Respond(in, &r, 0)
+}
+
+// queueMessage queues a message of a stream as Send does, but leaves the first blocks to Take.
+func queueMessage(m *Machine, st *Stream, b []byte) {
+	st.sending = &bulk{id: st.ID, flags: st.side | wire.FlagStream, data: b, stream: st}
+	m.ring.add(st.sending)
 }
 
 // stream returns the stream of a call of ours, by its name, or of the peer's, by its number.
@@ -554,18 +552,17 @@ func (p *play) stream(name string) *Stream {
 
 // send queues a message of a stream as Stream.SendMsg does, and does not wait.
 func (p *play) send(st *Stream, b []byte) {
-	if st.sendErr != nil {
-		p.factf("not sent: %v", SendError(st.sendErr))
+	if err := st.SendErr(); err != nil {
+		p.factf("not sent: %v", SendError(err))
 		return
 	}
-	st.sending = &bulk{id: st.id, flags: st.side | wire.FlagStream, data: b, stream: st}
-	p.m.ring.add(st.sending)
+	queueMessage(p.m, st, b)
 }
 
 func (p *play) receive(st *Stream) {
 	switch {
 	case len(st.queue) > 0:
-		p.factf("received %s", showMessage(st.pop().buf.B))
+		p.factf("received %s", showMessage(p.m.Pop(st).Buf.B))
 	case st.recvErr != nil:
 		p.factf("received the end: %v", st.recvErr)
 	default:
@@ -575,7 +572,7 @@ func (p *play) receive(st *Stream) {
 
 // write adds the frames that the machine writes, until it has none.
 func (p *play) write() {
-	for b := p.m.take(); b != nil; b = p.m.take() {
+	for b := p.m.Take(); b != nil; b = p.m.Take() {
 		for rest := b.B; len(rest) > 0; {
 			h, err := wire.ParseHeader(rest)
 			if err != nil {

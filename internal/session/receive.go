@@ -1,0 +1,163 @@
+package session
+
+import (
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/machine"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// receiveLocked has the machine handle a frame, and does what must be done at once because of it. in
+// is the call of the event, if it has a Request.
+func (rd *reader) receiveLocked(h wire.Header, payload []byte) (ev machine.Event, in *Inbound, err error) {
+	s := rd.s
+	if h.Type == wire.TypeRequest {
+		return rd.receiveRequestLocked(h, payload)
+	}
+	ev, err = s.m.Receive(h, payload, rd.now, nil)
+	switch ev.Kind {
+	case machine.Run:
+		if in = s.inbounds[ev.Request.ID.Index()]; in.OneWay { // the peer may use the slot again
+			s.forgetLocked(in)
+		}
+	case machine.Canceled:
+		in = s.inbounds[ev.Request.ID.Index()]
+		in.cancel(canceled)
+		in.leaveGateLocked()
+	case machine.Dropped:
+		s.droppedLocked(s.inbounds[ev.Request.ID.Index()])
+	case machine.Away:
+		s.notifyAwayLocked()
+	default:
+	}
+	s.endGoneLocked()
+	return ev, in, err
+}
+
+// receiveRequestLocked is receiveLocked for the first frame of a call of the peer.
+func (rd *reader) receiveRequestLocked(h wire.Header, payload []byte) (machine.Event, *Inbound, error) {
+	s := rd.s
+	in := newInbound()
+	ev, err := s.m.Receive(h, payload, rd.now, &in.Request)
+	s.sawTimeoutLocked(in)
+	switch {
+	case err != nil:
+		return ev, nil, err
+	case ev.Request == nil: // it is refused, and the machine does not keep it
+		in.recycle()
+		return ev, nil, nil
+	}
+	s.beginLocked(in)
+	if ev.Kind == machine.Arrives {
+		s.reserveRequestLocked(in)
+	}
+	return ev, in, nil
+}
+
+// beginLocked fills in what the handler needs of a call that has just come.
+func (s *Session) beginLocked(in *Inbound) {
+	in.s, in.method = s, s.methodOfLocked(&in.Request)
+	if in.Refusal != nil {
+		in.method = &method{name: in.Name, target: in.method.target.refusing(in.Refusal)}
+	}
+	c, known := &in.call, &s.env.cfg.Settings
+	c.Method, c.Attempt, c.Kind, c.Metadata, c.Body, c.Peer = in.Name, int(in.Attempt), in.Kind, in.Metadata, in, s.peer
+	if in.Expires != 0 {
+		c.Deadline = s.at(in.Expires)
+	}
+	if in.Request.Codec != machine.NoCodec {
+		c.Codec = known.Codecs[in.Request.Codec]
+	}
+	if in.Request.Compressor > 0 {
+		c.Compressor = known.Compressors[in.Request.Compressor-1]
+	}
+	if in.Kind == tandem.Streaming && in.Refusal == nil {
+		in.stream = s.newInboundStream(in)
+	}
+	if in.ID == 0 || in.OneWay && !in.IsArriving() {
+		return // no frame will name the call
+	}
+	i := int(in.ID.Index())
+	for i >= len(s.inbounds) {
+		s.inbounds = machine.Extend(s.inbounds, s.firstInbound[:], nil)
+	}
+	s.inbounds[i] = in
+}
+
+// forgetLocked removes a call from the table of those that a frame may name.
+func (s *Session) forgetLocked(in *Inbound) {
+	if i := int(in.ID.Index()); i < len(s.inbounds) && s.inbounds[i] == in {
+		s.inbounds[i] = nil
+	}
+}
+
+// reserveRequestLocked reserves the memory of a large request, of which the first block has come. Until
+// there is room for all of it, the rest may not arrive.
+func (s *Session) reserveRequestLocked(in *Inbound) {
+	if s.account == nil {
+		return
+	}
+	have, h, id := int64(in.Have()), s.account.Hold(), in.ID
+	in.hold = h
+	if !h.Begin(have) {
+		s.dropLocked(in, h.Exhausted(have))
+		return
+	}
+	granted := h.Ask(in.Whole(), func(granted bool) {
+		s.env.Spawn(func() { s.resumeRequest(id, h, granted) })
+	})
+	if granted {
+		s.m.Grant(&in.Request)
+	}
+}
+
+// resumeRequest goes on with a request for which there is room now, or drops it.
+func (s *Session) resumeRequest(id wire.Stream, h *budget.Hold, granted bool) {
+	s.mu.Lock()
+	var in *Inbound
+	if i := int(id.Index()); i < len(s.inbounds) {
+		in = s.inbounds[i]
+	}
+	switch {
+	case in == nil || in.hold != h || !in.IsArriving() || s.m.Closed(): // the call is over
+	case granted:
+		s.m.Grant(&in.Request)
+	default:
+		s.dropLocked(in, h.Exhausted(in.Whole()))
+	}
+	s.mu.Unlock()
+	s.flush()
+}
+
+// dropStaleLocked drops requests that have not arrived in time.
+func (s *Session) dropStaleLocked(now int64) {
+	if s.m.Arriving() == 0 {
+		return
+	}
+	for _, stale := range s.m.StaleRequests(now, s.env.cfg.Memory.Served()) {
+		in, e := s.inbounds[stale.Request.ID.Index()], stale.Err
+		if e == nil {
+			e = in.hold.Exhausted(in.Whole())
+		}
+		s.dropLocked(in, e)
+	}
+}
+
+// dropLocked answers a request that has not arrived completely.
+func (s *Session) dropLocked(in *Inbound, e *tandem.Error) {
+	s.m.Drop(&in.Request, e)
+	s.droppedLocked(in)
+}
+
+func (s *Session) droppedLocked(in *Inbound) {
+	in.hold.Release()
+	in.hold = nil
+	s.forgetLocked(in)
+}
+
+// endGoneLocked ends the contexts of streams of this side that are over.
+func (s *Session) endGoneLocked() {
+	for _, st := range s.m.Gone() {
+		st.Cancel(st.RecvErr())
+	}
+}
