@@ -36,6 +36,9 @@ func newMachine(t table) *Machine {
 	return machineOf(rawSettings(), rawSettings(), 10*time.Second, t)
 }
 
+// incoming returns an empty Incoming.
+func incoming() *Incoming { return &Incoming{Request: new(Request)} }
+
 // requestHead is the payload of a request without a message.
 func requestHead(method string) []byte {
 	return wire.AppendRequest(nil, &wire.Request{Name: wire.Name{Text: []byte(method)}})

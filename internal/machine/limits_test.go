@@ -92,7 +92,7 @@ func TestOneWayCallsAreBounded(t *testing.T) {
 	flags, payload := wire.FlagOneWay|wire.FlagEnd, requestHead("m")
 	notify := func() bool {
 		h := wire.Header{Length: len(payload), Type: wire.TypeRequest, Flags: flags}
-		ev, err := m.Receive(h, payload, 1, new(Request))
+		ev, err := m.Receive(h, payload, 1, incoming())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func define(n, size int, kind string, m *Machine) error {
 		name := fmt.Sprintf("%0*d", size, i)
 		payload := wire.AppendRequest(nil, &wire.Request{Name: wire.Name{Text: []byte(name), Define: kind == "define"}})
 		h := wire.Header{Length: len(payload), Type: wire.TypeRequest, Flags: wire.FlagOneWay | wire.FlagEnd}
-		if _, err := m.Receive(h, payload, 1, new(Request)); err != nil {
+		if _, err := m.Receive(h, payload, 1, incoming()); err != nil {
 			return err
 		}
 	}
@@ -161,10 +161,10 @@ func TestSentNamesKeepTheLimits(t *testing.T) {
 			for range 2 {
 				for i := range min(wire.MaxNames, wire.MaxNameBytes/size) + 10 {
 					method := fmt.Sprintf("%0*d", size, i)
-					got := new(Request)
+					got := incoming()
 					err := received.resolve(got, sent.reference(method))
-					if err != nil || got.Name != method {
-						t.Fatalf("name %d became %q, %v", i, got.Name, err)
+					if err != nil || got.Request.Name != method {
+						t.Fatalf("name %d became %q, %v", i, got.Request.Name, err)
 					}
 				}
 			}

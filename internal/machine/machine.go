@@ -58,7 +58,7 @@ type Method struct {
 	Timeout    time.Duration
 	MaxMessage int  // 0 for the connection's limit
 	Reuse      bool // a request's memory may be reused once it is answered
-	Guarded    bool // interceptors see calls that are refused: see Request.Refusal
+	Guarded    bool // interceptors see calls that are refused: see Incoming.Refusal
 	Absent     bool // it stands for methods that do not exist, of either kind
 }
 
@@ -112,8 +112,8 @@ type Kind uint8
 // Kinds of events.
 const (
 	None     Kind = iota
-	Run           // the method of Request is to be run, or only its interceptors: see Request.Refusal
-	Arrives       // Request has taken the memory that was handed to Receive; Run or Dropped follows
+	Run           // the method of Request is to be run, or only its interceptors: see Incoming.Refusal
+	Arrives       // the head of Request has come, the rest is to come: Run or Dropped follows
 	Canceled      // the caller of Request, which runs, has canceled it
 	Dropped       // the caller of Request, which was still arriving, has canceled it; it is over
 	Done          // Call is over, or its stream is accepted
@@ -178,14 +178,13 @@ func (m *Machine) Take() *buffer.Buffer {
 // HasOutput reports whether Take would return something.
 func (m *Machine) HasOutput() bool { return m.out != nil || m.ring.ready(m) }
 
-// Receive handles one frame. in is empty, for a request frame; it is not kept unless the event
-// refers to it. The payload is copied where it is kept, except that the Message of an event's
+// Receive handles one frame. c is for a request frame; else it may be nil. The payload is copied where it is kept, except that the Message of an event's
 // Request is a part of it. An error is fatal for the connection.
-func (m *Machine) Receive(h wire.Header, payload []byte, now int64, in *Request) (Event, error) {
+func (m *Machine) Receive(h wire.Header, payload []byte, now int64, c *Incoming) (Event, error) {
 	m.frames++
 	switch h.Type {
 	case wire.TypeRequest:
-		return m.onRequest(h, payload, now, in)
+		return m.onRequest(h, payload, now, c)
 	case wire.TypeResponse:
 		return m.onResponse(h, payload)
 	case wire.TypeData:

@@ -84,8 +84,8 @@ type received struct {
 }
 
 // resolve finds the method that a request names.
-func (m *Machine) resolve(in *Request, w wire.Name) error {
-	n := &m.names
+func (m *Machine) resolve(c *Incoming, w wire.Name) error {
+	n, in := &m.names, c.Request
 	if w.Text == nil {
 		if w.Number >= len(n.list) {
 			return violationf("method name number %d of %d", w.Number, len(n.list))
@@ -94,21 +94,21 @@ func (m *Machine) resolve(in *Request, w wire.Name) error {
 		if e.method == nil || e.method.Absent {
 			e.method = m.lookup(e.name, w.Number)
 		}
-		in.Name, in.Method, in.Number = e.name, e.method, int32(w.Number) //nolint:gosec // at most MaxNames
+		in.Name, c.Method, c.Number = e.name, e.method, int32(w.Number) //nolint:gosec // at most MaxNames
 		return nil
 	}
-	in.Name, in.Number = string(w.Text), -1
+	in.Name, c.Number = string(w.Text), -1
 	if !w.Define {
-		in.Method = m.lookup(in.Name, -1)
+		c.Method = m.lookup(in.Name, -1)
 		return nil
 	}
 	n.bytes += len(in.Name)
 	if len(n.list) >= wire.MaxNames || n.bytes > wire.MaxNameBytes {
 		return violationf("more than %d method names or %d bytes of them", wire.MaxNames, wire.MaxNameBytes)
 	}
-	in.Number = int32(len(n.list)) //nolint:gosec // at most MaxNames
-	in.Method = m.lookup(in.Name, len(n.list))
-	n.list = Extend(n.list, n.first[:], received{in.Name, in.Method})
+	c.Number = int32(len(n.list)) //nolint:gosec // at most MaxNames
+	c.Method = m.lookup(in.Name, len(n.list))
+	n.list = Extend(n.list, n.first[:], received{in.Name, c.Method})
 	return nil
 }
 

@@ -49,10 +49,11 @@ type play struct {
 	held bool
 	out  strings.Builder
 
-	calls   map[string]*Call
-	nameOf  map[*Call]string
-	running map[wire.Stream]*Request
-	ended   map[*Request]bool // their callers have canceled them
+	calls    map[string]*Call
+	nameOf   map[*Call]string
+	running  map[wire.Stream]*Request
+	metadata map[*Request]tandem.Metadata
+	ended    map[*Request]bool // their callers have canceled them
 }
 
 // TestPlays performs every play in testdata/plays, and compares what follows each command with the
@@ -103,7 +104,7 @@ func newPlay(t *testing.T) *play {
 	own.Codecs = []string{"raw", "other"}
 	return &play{
 		t: t, own: own, peer: rawSettings(), now: int64(time.Hour),
-		calls: map[string]*Call{}, nameOf: map[*Call]string{}, running: map[wire.Stream]*Request{}, ended: map[*Request]bool{},
+		calls: map[string]*Call{}, nameOf: map[*Call]string{}, running: map[wire.Stream]*Request{}, metadata: map[*Request]tandem.Metadata{}, ended: map[*Request]bool{},
 	}
 }
 
@@ -356,12 +357,13 @@ func (p *play) frame(w []string) {
 	checkWords(p.t, args[fixed:])
 	payload := p.payload(h.Type, args)
 	h.Length = len(payload)
-	event, err := p.m.Receive(h, payload, p.now, new(Request))
+	in := incoming()
+	event, err := p.m.Receive(h, payload, p.now, in)
 	if err != nil {
 		p.factf("error: %v", err)
 		return
 	}
-	p.happened(event)
+	p.happened(event, in)
 	p.m.Promote(p.now)
 }
 
@@ -416,14 +418,17 @@ func (p *play) payload(kind wire.Type, args []string) []byte {
 }
 
 // happened adds what the session would have to do for an event.
-func (p *play) happened(e Event) {
+func (p *play) happened(e Event, c *Incoming) {
+	if e.Request == c.Request {
+		p.metadata[c.Request] = c.Metadata
+	}
 	switch in := e.Request; e.Kind {
 	case Run:
-		if in.Kind == tandem.Streaming && in.Refusal == nil {
-			p.m.InitStream(new(Stream), nil, in, in.Method.MaxMessage)
+		if c.Kind == tandem.Streaming && c.Refusal == nil {
+			p.m.InitStream(new(Stream), nil, in, c.Method.MaxMessage)
 		}
 		p.running[in.ID] = in
-		p.factf("run %s %s %s%s%s", showID(in.ID), in.Name, showMessage(requestOf(in)), timeLeft(in.Expires, p.now), moreOf(in))
+		p.factf("run %s %s %s%s%s", showID(in.ID), in.Name, showMessage(requestOf(in)), timeLeft(in.Expires, p.now), moreOf(in, p.metadata[in]))
 	case Canceled:
 		p.ended[in] = true
 	case Done:
@@ -437,8 +442,8 @@ func (p *play) happened(e Event) {
 }
 
 // moreOf returns what else is to be said of a call that runs.
-func moreOf(in *Request) (text string) {
-	for key, values := range in.Metadata {
+func moreOf(in *Request, metadata tandem.Metadata) (text string) {
+	for key, values := range metadata {
 		text += " metadata=" + key + ":" + strings.Join(values, ",")
 	}
 	switch {

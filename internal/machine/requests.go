@@ -9,17 +9,12 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Request is what the machine knows of a call that the peer makes. The session embeds it, and
-// hands an empty one to Receive with each request frame.
+// Request is what the machine knows of a call that the peer makes, as long as it is open. The
+// session embeds it.
 type Request struct {
-	ID      wire.Stream   // 0 for a small one-way call
-	Name    string        // of the method
-	Method  *Method       // nil if there is none of that name
-	Refusal *tandem.Error // only interceptors may see the call, which ends with this; nil to run the method
-	Number  int32         // the number that the peer has given the name; negative if it has not
-	Attempt uint32
+	ID   wire.Stream // 0 for a small one-way call
+	Name string      // of the method
 
-	Kind       tandem.Kind
 	OneWay     bool  // no response is sent
 	Compressed bool  // Message is compressed
 	Codec      uint8 // the number of the codec; NoCodec if the request is refused before that is known
@@ -30,15 +25,27 @@ type Request struct {
 	Arrived int64 // ns; when the request arrived at this host, as far as is known
 	Expires int64 // ns; the deadline, 0 for none
 
-	Metadata tandem.Metadata
-	Pairs    *wire.Pairs    // memory of Metadata, which may be kept for another request; nil for none
-	Message  []byte         // of a request in one piece: part of the frame, and valid as long as that
-	Owned    *buffer.Buffer // holds the message if it came in several pieces; else nil
-	Reply    *buffer.Buffer // the response's message, encoded; set by the session
+	Pairs   *wire.Pairs    // memory of metadata, which may be kept for another request; nil for none
+	Message []byte         // of a request in one piece: part of the frame, and valid as long as that
+	Owned   *buffer.Buffer // holds the message if it came in several pieces; else nil
+	Reply   *buffer.Buffer // the response's message, encoded; set by the session
 
 	arriving *assembly // while the request arrives
 	rest     *bulk     // the part of the response that is not sent yet
 	stream   *Stream
+}
+
+// Incoming is what a request frame brings. The caller of Receive sets Request, which must be empty
+// but for the memory of Pairs and Reply; the rest is what matters only as the call begins.
+type Incoming struct {
+	Request *Request // not kept unless the event refers to it
+
+	Method   *Method       // nil if there is none of that name
+	Refusal  *tandem.Error // only interceptors may see the call, which ends with this; nil to run the method
+	Metadata tandem.Metadata
+	Number   int32 // the number that the peer has given the name; negative if it has not
+	Attempt  uint32
+	Kind     tandem.Kind
 }
 
 // IsArriving reports whether blocks of the request are still to come.
@@ -60,15 +67,16 @@ func (m *Machine) serving(id wire.Stream) *Request {
 	return nil
 }
 
-// onRequest opens a call of the peer, in the memory of in. Names and the count of requests advance
+// onRequest opens a call of the peer. Names and the count of requests advance
 // even when the call is refused: the peer counts them too.
-func (m *Machine) onRequest(h wire.Header, payload []byte, now int64, in *Request) (Event, error) {
+func (m *Machine) onRequest(h wire.Header, payload []byte, now int64, c *Incoming) (Event, error) {
+	in := c.Request
 	var r wire.Request
 	block, err := wire.ParseRequest(payload, &r)
 	if err != nil {
 		return Event{}, err
 	}
-	if err := m.resolve(in, r.Name); err != nil {
+	if err := m.resolve(c, r.Name); err != nil {
 		return Event{}, err
 	}
 	if m.draining {
@@ -87,14 +95,14 @@ func (m *Machine) onRequest(h wire.Header, payload []byte, now int64, in *Reques
 	in.ID = h.Stream
 	in.OneWay = h.Flags&wire.FlagOneWay != 0
 	in.Compressed = h.Flags&wire.FlagCompressed != 0
-	if e := m.fill(in, h, &r, now); e != nil {
-		return m.refuseThroughInterceptors(in, h, e)
+	if e := m.fill(c, h, &r, now); e != nil {
+		return m.refuseThroughInterceptors(c, h, e)
 	}
-	if e := m.check(in, h, len(block), &r); e != nil {
-		if !m.hidesMethod(in, h, &r) {
-			return m.refuseThroughInterceptors(in, h, e)
+	if e := m.check(c, h, len(block), &r); e != nil {
+		if !m.hidesMethod(c, h, &r) {
+			return m.refuseThroughInterceptors(c, h, e)
 		}
-		in.Refusal = e
+		c.Refusal = e
 	}
 	if e := m.checkRoom(in, h); e != nil {
 		m.refuse(in, h, e)
@@ -143,19 +151,20 @@ func (m *Machine) serve(in *Request) {
 
 // fill fills in what the request says about the call. Metadata and deadline come first: if another
 // field is refused, interceptors may still see the call (see refuseThroughInterceptors).
-func (m *Machine) fill(in *Request, h wire.Header, r *wire.Request, now int64) *tandem.Error {
-	in.Attempt, in.Codec = r.Attempt, NoCodec
+func (m *Machine) fill(c *Incoming, h wire.Header, r *wire.Request, now int64) *tandem.Error {
+	in := c.Request
+	c.Attempt, in.Codec = r.Attempt, NoCodec
 	switch {
 	case in.OneWay:
-		in.Kind = tandem.OneWay
+		c.Kind = tandem.OneWay
 	case h.Flags&wire.FlagStream != 0:
-		in.Kind = tandem.Streaming
+		c.Kind = tandem.Streaming
 	}
-	if in.Method == nil {
+	if c.Method == nil {
 		return refused(tandem.Unimplemented, "no method %q here", in.Name)
 	}
 	timeout := r.Timeout
-	if t := in.Method.Timeout; t > 0 && (timeout == 0 || t < timeout) {
+	if t := c.Method.Timeout; t > 0 && (timeout == 0 || t < timeout) {
 		timeout = t
 	}
 	in.Arrived = now - m.age
@@ -164,7 +173,7 @@ func (m *Machine) fill(in *Request, h wire.Header, r *wire.Request, now int64) *
 	}
 	if len(r.Metadata) > 0 {
 		var err error
-		if in.Metadata, err = in.memory().Parse(r.Metadata); err != nil {
+		if c.Metadata, err = c.memory().Parse(r.Metadata); err != nil {
 			return refused(tandem.InvalidArgument, "%v", err)
 		}
 	}
@@ -189,32 +198,32 @@ func (m *Machine) fillEncoding(in *Request, r *wire.Request) *tandem.Error {
 }
 
 // memory returns the Pairs to parse the metadata into. They are reused if the method allows that.
-func (in *Request) memory() *wire.Pairs {
-	if !in.Method.Reuse {
+func (c *Incoming) memory() *wire.Pairs {
+	if !c.Method.Reuse {
 		return new(wire.Pairs)
 	}
-	if in.Pairs == nil {
-		in.Pairs = new(wire.Pairs)
+	if c.Request.Pairs == nil {
+		c.Request.Pairs = new(wire.Pairs)
 	}
-	return in.Pairs
+	return c.Request.Pairs
 }
 
 // check returns an error for a call that does not fit its method or a limit.
-func (m *Machine) check(in *Request, h wire.Header, block int, r *wire.Request) *tandem.Error {
+func (m *Machine) check(c *Incoming, h wire.Header, block int, r *wire.Request) *tandem.Error {
 	size, limit := uint64(block), m.Own.MaxMessage //nolint:gosec // not negative
 	if h.Flags&wire.FlagEnd == 0 {
 		size = r.Size
 	}
-	target := in.Method
+	name, target := c.Request.Name, c.Method
 	if target.MaxMessage > 0 {
 		limit = uint64(target.MaxMessage)
 	}
 	stream := h.Flags&wire.FlagStream != 0
 	switch {
 	case size > limit:
-		return refused(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d: see the server's WithMaxMessage", size, in.Name, limit)
+		return refused(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d: see the server's WithMaxMessage", size, name, limit)
 	case stream != (target.Kind == tandem.Streaming) && !target.Absent:
-		return refused(tandem.Unimplemented, "%s is %s", in.Name, kindName(target.Kind))
+		return refused(tandem.Unimplemented, "%s is %s", name, kindName(target.Kind))
 	case stream && h.Flags&wire.FlagEnd == 0:
 		return refused(tandem.InvalidArgument, "a stream's request carries no message")
 	}
@@ -224,20 +233,20 @@ func (m *Machine) check(in *Request, h wire.Header, block int, r *wire.Request) 
 // hidesMethod reports whether a large request that does not fit its method is received to its end,
 // like one for a method that does not exist: an earlier response, before interceptors have
 // authenticated the caller, would reveal that the method exists.
-func (m *Machine) hidesMethod(in *Request, h wire.Header, r *wire.Request) bool {
-	return in.Method.Guarded && h.Flags&(wire.FlagEnd|wire.FlagStream) == 0 && r.Size <= m.Own.MaxMessage
+func (m *Machine) hidesMethod(c *Incoming, h wire.Header, r *wire.Request) bool {
+	return c.Method.Guarded && h.Flags&(wire.FlagEnd|wire.FlagStream) == 0 && r.Size <= m.Own.MaxMessage
 }
 
 // refuseThroughInterceptors ends a call with the error e. Interceptors of a Guarded method, such as
 // authentication, see the call first: a caller without credentials learns nothing about
 // methods, codecs and limits.
-func (m *Machine) refuseThroughInterceptors(in *Request, h wire.Header, e *tandem.Error) (Event, error) {
-	t := in.Method
+func (m *Machine) refuseThroughInterceptors(c *Incoming, h wire.Header, e *tandem.Error) (Event, error) {
+	in, t := c.Request, c.Method
 	if t == nil || !t.Guarded || m.checkRoom(in, h) != nil {
 		m.refuse(in, h, e)
 		return Event{}, nil //nolint:nilerr // e is the response, and says more than checkRoom
 	}
-	in.Refusal = e
+	c.Refusal = e
 	if h.Flags&wire.FlagEnd == 0 { // its caller waits for credit, so it gets a response
 		in.OneWay = false
 	}

@@ -210,11 +210,12 @@ func (a *actor) arrive(n int) {
 		}
 		payload := bytes.Clone(a.wires[wire.HeaderLen : wire.HeaderLen+h.Length])
 		a.wires = a.wires[wire.HeaderLen+h.Length:]
-		event, err := a.peer.m.Receive(h, payload, a.s.now, new(Request))
+		in := incoming()
+		event, err := a.peer.m.Receive(h, payload, a.s.now, in)
 		if err != nil {
 			a.s.t.Fatalf("frame of type %d, flags %#x: %v", h.Type, h.Flags, err)
 		}
-		a.peer.happened(event)
+		a.peer.happened(event, in.Kind)
 	}
 	a.peer.write()
 }
@@ -227,10 +228,10 @@ func requestOf(in *Request) []byte {
 	return in.Message
 }
 
-func (a *actor) happened(e Event) {
+func (a *actor) happened(e Event, kind tandem.Kind) {
 	switch e.Kind {
 	case Run:
-		if e.Request.Kind == tandem.Streaming {
+		if kind == tandem.Streaming {
 			a.m.InitStream(new(Stream), nil, e.Request, 0)
 		}
 		a.running = append(a.running, e.Request)

@@ -108,6 +108,9 @@ func (m *Machine) Counts() Counts {
 	return c
 }
 
+// HasGone reports whether Gone would return a stream.
+func (m *Machine) HasGone() bool { return m.gone != nil }
+
 // Gone returns the streams of this side that have ended since it was last called.
 func (m *Machine) Gone() []*Stream {
 	gone := m.gone

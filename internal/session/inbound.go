@@ -19,15 +19,15 @@ type Inbound struct {
 	s      *Session
 	method *method
 
-	apart   bool // runs in a goroutine of its own
-	large   bool // the request arrived in several blocks
-	unheld  bool // the memory of its copy is not reserved yet
-	counted int  // bytes of the response that are included in Session.encoded; guarded by the session's mutex
+	counted int // bytes of the response that are included in Session.encoded; guarded by the session's mutex
 
 	waited int64             // ns of waiting for memory since the call began
 	slot   overload.Slot     // of a call that the gate counts
 	waits  *overload.Request // the entry in the gate's queue, present or past; guarded by the session's mutex
 
+	apart   bool   // runs in a goroutine of its own
+	large   bool   // the request arrived in several blocks
+	unheld  bool   // the memory of its copy is not reserved yet
 	ended   ending // how the context ended; guarded by ctxMu, as are entered and asked
 	entered bool   // see Enter
 

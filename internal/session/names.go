@@ -72,10 +72,11 @@ func (n *lookup) Lookup(name string, number int) *machine.Method {
 	return &t.Method
 }
 
-// methodOfLocked returns the method of the request that has just arrived.
-func (s *Session) methodOfLocked(r *machine.Request) *method {
-	if r.Number >= 0 {
-		return s.methods[r.Number]
+// methodOfLocked returns the method of the request that has just arrived. number is that of its
+// name, negative for none.
+func (s *Session) methodOfLocked(number int32) *method {
+	if number >= 0 {
+		return s.methods[number]
 	}
 	m := s.unnumbered
 	s.unnumbered = nil

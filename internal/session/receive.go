@@ -38,7 +38,8 @@ func (rd *reader) receiveLocked(h wire.Header, payload []byte) (ev machine.Event
 func (rd *reader) receiveRequestLocked(h wire.Header, payload []byte) (machine.Event, *Inbound, error) {
 	s := rd.s
 	in := newInbound()
-	ev, err := s.m.Receive(h, payload, rd.now, &in.Request)
+	c := machine.Incoming{Request: &in.Request}
+	ev, err := s.m.Receive(h, payload, rd.now, &c)
 	s.sawTimeoutLocked(in)
 	switch {
 	case err != nil:
@@ -47,7 +48,7 @@ func (rd *reader) receiveRequestLocked(h wire.Header, payload []byte) (machine.E
 		in.recycle()
 		return ev, nil, nil
 	}
-	s.beginLocked(in)
+	s.beginLocked(in, &c)
 	if ev.Kind == machine.Arrives {
 		s.reserveRequestLocked(in)
 	}
@@ -55,23 +56,23 @@ func (rd *reader) receiveRequestLocked(h wire.Header, payload []byte) (machine.E
 }
 
 // beginLocked fills in what the handler needs of a call that has just come.
-func (s *Session) beginLocked(in *Inbound) {
-	in.s, in.method = s, s.methodOfLocked(&in.Request)
-	if in.Refusal != nil {
-		in.method = &method{name: in.Name, target: in.method.target.refusing(in.Refusal)}
+func (s *Session) beginLocked(in *Inbound, c *machine.Incoming) {
+	in.s, in.method = s, s.methodOfLocked(c.Number)
+	if c.Refusal != nil {
+		in.method = &method{name: in.Name, target: in.method.target.refusing(c.Refusal)}
 	}
-	c, known := &in.call, &s.env.cfg.Settings
-	c.Method, c.Attempt, c.Kind, c.Metadata, c.Body, c.Peer = in.Name, int(in.Attempt), in.Kind, in.Metadata, in, s.peer
+	call, known := &in.call, &s.env.cfg.Settings
+	call.Method, call.Attempt, call.Kind, call.Metadata, call.Body, call.Peer = in.Name, int(c.Attempt), c.Kind, c.Metadata, in, s.peer
 	if in.Expires != 0 {
-		c.Deadline = s.at(in.Expires)
+		call.Deadline = s.at(in.Expires)
 	}
-	if in.Request.Codec != machine.NoCodec {
-		c.Codec = known.Codecs[in.Request.Codec]
+	if in.Codec != machine.NoCodec {
+		call.Codec = known.Codecs[in.Codec]
 	}
-	if in.Request.Compressor > 0 {
-		c.Compressor = known.Compressors[in.Request.Compressor-1]
+	if in.Compressor > 0 {
+		call.Compressor = known.Compressors[in.Compressor-1]
 	}
-	if in.Kind == tandem.Streaming && in.Refusal == nil {
+	if c.Kind == tandem.Streaming && c.Refusal == nil {
 		in.stream = s.newInboundStream(in)
 	}
 	if in.ID == 0 || in.OneWay && !in.IsArriving() {
@@ -157,6 +158,12 @@ func (s *Session) droppedLocked(in *Inbound) {
 
 // endGoneLocked ends the contexts of streams of this side that are over.
 func (s *Session) endGoneLocked() {
+	if s.m.HasGone() {
+		s.endStreamsLocked()
+	}
+}
+
+func (s *Session) endStreamsLocked() {
 	for _, st := range s.m.Gone() {
 		st.Cancel(st.RecvErr())
 	}

@@ -36,7 +36,7 @@ func (s *Session) newInboundStream(in *Inbound) *Stream {
 	if n := in.method.target.MaxMessage; n > 0 {
 		st.most = n
 	}
-	if in.Request.Compressor > 0 {
+	if in.Compressor > 0 {
 		st.compressor = in.compressor()
 	}
 	s.m.InitStream(&st.m, nil, &in.Request, st.most)
