@@ -68,6 +68,9 @@ func (m *Machine) InitStream(st *Stream, call *Call, in *Request, most int) {
 	}
 }
 
+// MaxMessage returns the limit of a message in bytes.
+func (st *Stream) MaxMessage() int { return st.most }
+
 // IsOver reports whether the stream has ended. Messages that have arrived before can still be received.
 func (st *Stream) IsOver() bool { return st.over }
 

@@ -25,31 +25,24 @@ type Stream struct {
 	ctx        context.Context
 	call       *Pending // client side only
 	in         *Inbound // server side only
-	most       int      // limit of a message in bytes, before and after decompression
 
 	hold *budget.Hold // memory of the message received last; nil while nothing is reserved; guarded by the session's mutex
 }
 
 // newInboundStream returns the stream of a call of the peer.
 func (s *Session) newInboundStream(in *Inbound) *Stream {
-	st := &Stream{s: s, in: in, ctx: in, codec: in.codec(), most: s.limit()}
-	if n := in.method.target.MaxMessage; n > 0 {
-		st.most = n
-	}
+	st := &Stream{s: s, in: in, ctx: in, codec: in.codec()}
 	if in.Compressor > 0 {
 		st.compressor = in.compressor()
 	}
-	s.m.InitStream(&st.m, nil, &in.Request, st.most)
+	s.m.InitStream(&st.m, nil, &in.Request, in.method.target.MaxMessage)
 	return st
 }
-
-// limit returns the limit of a message in bytes.
-func (s *Session) limit() int { return int(s.env.cfg.Settings.MaxMessage) } //nolint:gosec // bounded by memory
 
 // Open opens a stream and waits, at most until openBy, for the peer to accept
 // it. The stream ends at p's deadline. p belongs to the stream from then on.
 func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stream, error) {
-	st := &Stream{s: s, call: p, codec: s.env.Codec(p.Codec), compressor: s.env.Compressor(p.Compressor), most: s.limit()}
+	st := &Stream{s: s, call: p, codec: s.env.Codec(p.Codec), compressor: s.env.Compressor(p.Compressor)}
 	s.m.InitStream(&st.m, &p.Call, nil, 0)
 	st.ctx, st.m.Cancel = StreamContext(ctx, p.Deadline)
 	if err := s.openStream(st.ctx, p, openBy); err != nil {
@@ -121,7 +114,7 @@ func (st *Stream) decode(msg machine.Message, v any) error {
 		}
 		plain := buffer.Get()
 		defer plain.Put()
-		b, err := budget.Decompress(st, st.compressor, plain.B, data, st.most)
+		b, err := budget.Decompress(st, st.compressor, plain.B, data, st.m.MaxMessage())
 		if err != nil {
 			return badMessage(err)
 		}
