@@ -95,6 +95,8 @@ func (m *Machine) send(p *Call, now int64) {
 	if p.Compressed {
 		flags |= wire.FlagCompressed
 	}
+	m.sent++
+	p.Ordinal = m.sent
 	h := wire.Header{Type: wire.TypeRequest}
 	whole := len(p.Message)+len(p.Metadata)+len(p.Method)+64 <= wire.MaxBlock
 	switch {
@@ -118,8 +120,6 @@ func (m *Machine) send(p *Call, now int64) {
 		r.Size = uint64(len(p.Message))
 	}
 	p.id, p.State = h.Stream, CallOpen
-	m.sent++
-	p.Ordinal = m.sent
 	r.Name = m.sentNames.reference(p.Method)
 
 	b := m.buf()

@@ -194,3 +194,31 @@ func TestGoAwayCountsRequests(t *testing.T) {
 		}
 	}
 }
+
+// A call that its caller has given up leaves its slot when the peer drains and has not accepted it,
+// as no answer will come. One that the peer has accepted keeps its slot until the answer.
+func TestDrainFreesSlotsOfGivenUpCalls(t *testing.T) {
+	m := newMachine(nil)
+	for range 3 {
+		p := &Call{Method: "m", Codec: "raw"}
+		if err := m.Open(p, 1); err != nil {
+			t.Fatal(err)
+		}
+		m.Leave(p)
+	}
+	if !m.Retire() || m.Lost(nil, 1<<40, "retired") != nil || m.OpenCalls() != 3 {
+		t.Fatalf("%d slots are taken when this side makes no more calls, not 3", m.OpenCalls())
+	}
+	goAway := wire.AppendGoAway(nil, wire.GoAway{Accepted: 1})
+	h, err := wire.ParseHeader(goAway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := m.Receive(h, goAway[wire.HeaderLen:], 1, nil)
+	if err != nil || ev.Kind != Away {
+		t.Fatalf("%+v, %v", ev, err)
+	}
+	if over := m.Lost(nil, 1<<40, "draining"); over != nil || m.OpenCalls() != 1 {
+		t.Errorf("%d calls ended, %d slots are taken, not 1", len(over), m.OpenCalls())
+	}
+}

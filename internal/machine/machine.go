@@ -280,12 +280,12 @@ func (m *Machine) Expire(now int64) (over []*Call) {
 func (m *Machine) Lost(cause error, offered uint64, reason string) (over []*Call) {
 	for i := range m.calls.slots {
 		s := &m.calls.slots[i]
-		p := s.p
-		if p == nil {
+		p, refused := s.p, m.away != nil && s.ordinal > m.away.Accepted
+		switch {
+		case p == nil && refused && s.givenUp(): // the peer will not answer it
+			m.calls.release(s.id)
 			continue
-		}
-		refused := m.away != nil && p.Ordinal > m.away.Accepted
-		if cause == nil && !refused {
+		case p == nil || cause == nil && !refused:
 			continue
 		}
 		e := &tandem.Error{Code: tandem.Unavailable, Message: reason}

@@ -404,16 +404,6 @@ func (a *actor) abortStreams() (some bool) {
 	return some
 }
 
-// givenUp returns the number of slots of calls that were given up and are not answered.
-func (a *actor) givenUp() (n int) {
-	for _, s := range a.m.calls.slots {
-		if s.p == nil && s.id&freeSlot == 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // check checks that nothing is left.
 func (a *actor) check(side int) {
 	m := a.m
@@ -423,11 +413,7 @@ func (a *actor) check(side int) {
 			left = append(left, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	open := m.calls.open
-	if a.peer.draining { // it does not answer calls that were given up before it accepted them
-		open -= a.givenUp()
-	}
-	note("open calls", open)
+	note("open calls", m.calls.open)
 	note("queued calls", len(m.queue))
 	note("large messages that are sent", len(m.ring.list))
 	note("large messages that arrive", len(m.incoming.list))

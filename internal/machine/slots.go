@@ -20,9 +20,13 @@ const freeSlot wire.Stream = 1 << 63
 
 // slot is free, or holds an open call, whose caller may have given it up.
 type slot struct {
-	id wire.Stream
-	p  *Call // nil if the slot is free or the caller has given up the call
+	id      wire.Stream
+	ordinal uint64 // of the call
+	p       *Call  // nil if the slot is free or the caller has given up the call
 }
+
+// givenUp reports whether the slot holds a call that its caller has given up.
+func (s *slot) givenUp() bool { return s.p == nil && s.id&freeSlot == 0 }
 
 func (t *slotTable) full() bool { return t.open >= int(t.limit) }
 
@@ -40,7 +44,7 @@ func (t *slotTable) take(p *Call) wire.Stream {
 		t.generation++
 		id = wire.MakeStream(uint16(i), t.generation) //nolint:gosec // likewise
 	}
-	t.slots[i] = slot{id, p}
+	t.slots[i] = slot{id, p.Ordinal, p}
 	t.open++
 	return id
 }

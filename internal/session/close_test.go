@@ -256,3 +256,29 @@ func TestEOFWithinAFrame(t *testing.T) {
 		t.Errorf("got %v", p.server.Err())
 	}
 }
+
+// A client leaves a draining peer when the one call that is open was given up, and the peer has not
+// accepted it: no answer will come.
+func TestClientLeavesAPeerThatDrains(t *testing.T) {
+	s, peer := connectRaw(t, memory)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := callOn(ctx, s, "m", nil)
+		ended <- err
+	}()
+	readFrame(t, peer)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if h := readFrame(t, peer); h.Type != wire.TypeCancel {
+		t.Fatalf("a frame of type %d", h.Type)
+	}
+	send(t, peer, wire.AppendGoAway(nil, wire.GoAway{Message: "going"}))
+	select {
+	case <-s.Done():
+	case <-time.After(time.Minute):
+		t.Error("the client stays connected")
+	}
+}
