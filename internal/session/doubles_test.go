@@ -116,19 +116,6 @@ func requestHead(method string) []byte {
 	return wire.AppendRequest(nil, &wire.Request{Name: wire.Name{Text: []byte(method)}})
 }
 
-// headers returns the headers of whole frames.
-func headers(t *testing.T, b []byte) (list []wire.Header) {
-	t.Helper()
-	for len(b) > 0 {
-		h, err := wire.ParseHeader(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, b = append(list, h), b[wire.HeaderLen+h.Length:]
-	}
-	return list
-}
-
 // wantNothingOpen checks that no call is open on either side.
 func wantNothingOpen(t *testing.T, p *pair) {
 	t.Helper()

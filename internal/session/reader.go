@@ -349,8 +349,8 @@ func (rd *reader) process() (turn, error) {
 	for {
 		if s.m.Closed() {
 			s.mu.Unlock()
-			rd.wake()        // the calls of rd.woken are over, and only this reader refers to them
-			return lost, nil //nolint:nilerr // the session has its reason
+			rd.wake() // the calls of rd.woken are over, and only this reader refers to them
+			return lost, nil
 		}
 		h, payload, ok, err := rd.next()
 		if err != nil || !ok {
