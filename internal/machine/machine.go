@@ -1,11 +1,11 @@
 // Package machine is tandem's protocol on one connection, both ways, as a state machine.
 //
-// Frames of the peer and what this side does go in: [Machine.Receive], Open, Respond, Send and
-// others. Frames to write come out of Take, and events say what is to be done besides: calls to run,
-// calls and streams that are over. The machine does no I/O, reads no clock, starts no goroutine and
-// takes no lock: its user, package session, serializes all calls and passes the time, in nanoseconds
-// since any start. The only effects outside are tokens in a stream's channels, which wake whoever
-// waits there, and the one thing that it asks is [Names].
+// The inputs are frames of the peer ([Machine.Receive]) and what this side does (Open, Respond, Send
+// and others). The outputs are frames to write ([Machine.Take]) and events: calls to run, calls and
+// streams that are over. The machine does no I/O, reads no clock, starts no goroutine and takes no
+// lock: its user, package session, serializes all calls of its methods, and passes the time in
+// nanoseconds since any start. Outside its own state it does two things: it puts tokens into a
+// stream's channels, which wake the stream's receiver and sender, and it looks up methods in [Names].
 package machine
 
 import (
@@ -36,7 +36,7 @@ const (
 // ErrFlood is in the chain of the error of a peer that floods or does not read.
 var ErrFlood = errors.New("the peer floods or does not read")
 
-// Config is what a machine is told before it begins.
+// Config is what a machine must know before it begins.
 type Config struct {
 	Own      *wire.Settings // what this side accepts
 	Remote   net.Addr       // the peer's address, for the texts of errors; nil if it has none

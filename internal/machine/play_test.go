@@ -39,6 +39,7 @@ var writePlays = flag.Bool("write-plays", false, "write what happens into the pl
 //	send ID MESSAGE, receive ID, close ID     what either side does with a stream
 //	time D                                    so much time passes
 //	hold, write                               nothing is written until "write"
+//	memory, grant ID                          large requests wait for memory; one gets it
 //	drain, lose                               this side drains; the connection is lost
 type play struct {
 	t    *testing.T
@@ -47,7 +48,9 @@ type play struct {
 	peer wire.Settings
 	now  int64
 	held bool
-	out  strings.Builder
+
+	reserves bool
+	out      strings.Builder
 
 	calls    map[string]*Call
 	nameOf   map[*Call]string
@@ -120,7 +123,7 @@ func (p *play) perform(text string) string {
 			continue
 		}
 		w := words(line)
-		if w[0] != "peer" && w[0] != "own" && p.m == nil {
+		if w[0] != "peer" && w[0] != "own" && w[0] != "memory" && p.m == nil {
 			p.start()
 		}
 		p.command(w)
@@ -135,6 +138,7 @@ func (p *play) start() {
 	p.m = machineOf(p.own, p.peer, 10*time.Second, table{
 		"echo": {}, "talk": streaming(), "small": {MaxMessage: 100}, "guarded": {Guarded: true, MaxMessage: 100}, "quick": {Timeout: time.Second},
 	})
+	p.m.Reserves = p.reserves
 }
 
 // words splits a line at spaces outside quotes.
@@ -183,9 +187,13 @@ func (p *play) command(w []string) {
 		}
 		p.now += int64(d)
 		for _, stale := range p.m.StaleRequests(p.now, 0) {
-			p.m.Drop(stale.Request, stale.Err)
+			p.m.Drop(stale.Request, cmp.Or(stale.Err, refused(tandem.ResourceExhausted, "no memory")))
 		}
 		p.over(p.m.Expire(p.now))
+	case "memory":
+		p.reserves = true
+	case "grant":
+		p.m.Grant(p.m.serving(id(p.t, args[0])))
 	case "hold":
 		p.held = true
 	case "write":
