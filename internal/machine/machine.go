@@ -38,11 +38,11 @@ var ErrFlood = errors.New("the peer floods or does not read")
 
 // Config is what a machine must know before it begins.
 type Config struct {
-	Own      *wire.Settings // what this side accepts
-	Remote   net.Addr       // the peer's address, for the texts of errors; nil if it has none
+	Remote   net.Addr // the peer's address, for the texts of errors; nil if it has none
 	Names    Names
-	Stall    time.Duration // how long nothing of a large request may arrive
-	Reserves bool          // the rest of a large request may not arrive before Grant
+	Stall    time.Duration  // how long nothing of a large request may arrive
+	Reserves bool           // the rest of a large request may not arrive before Grant
+	Own      *wire.Settings // what this side accepts; the last, as every call needs it and the fields behind it in Machine
 }
 
 // Names finds methods. Lookup returns the method that the peer's requests name, or nil, and is called
@@ -96,14 +96,14 @@ type Machine struct {
 	accepted uint64 // requests whose heads have arrived, without those after Drain
 	age      int64  // ns since the current frame arrived at this host, as far as is known
 
+	Config
+
 	pongs     int   // pongs appended since Take was last called
 	connOwed  int64 // credit of all streams together that was consumed and not yet returned
 	connSpare int64 // credit of all streams together that the peer still has
 	connRoom  int64 // credit of all streams together that this side has
-	gone      []*Stream
 	peer      wire.Settings
-
-	Config
+	gone      []*Stream // see Gone
 }
 
 // Kind is what an event asks for.
