@@ -19,13 +19,14 @@ import (
 // disabled get no calls from a client that has just started.
 const firstWait = 500 * time.Millisecond
 
-// Follower applies the overrides of a list to it, and follows both. Set the fields before use.
+// Follower applies the overrides of a list to it, and follows both. Set the fields before use; it
+// serves one list.
 type Follower struct {
 	Documents registry.Documents
 	Key       string
 	// File keeps the last document for a start while the registry does not answer; "" for none.
 	File string
-	Log  *slog.Logger
+	Log  *slog.Logger // nil for no log
 	// Applied is called for each document with its version, or with why it was not applied. It
 	// must not block. It may be nil.
 	Applied func(version string, err error)
@@ -36,6 +37,9 @@ type Follower struct {
 // document can't be read, or is not valid, the last one stays in force. watch is the Watch of a
 // [adapter.Keeper]; its error is that of Run.
 func (f *Follower) Run(ctx context.Context, watch func(context.Context, func(adapter.View)) error, update func(adapter.View)) error {
+	if f.Log == nil {
+		f.Log = slog.New(slog.DiscardHandler)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	views, texts := make(chan adapter.View), make(chan document)

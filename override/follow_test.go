@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -39,7 +38,7 @@ func follow(t *testing.T, m *registry.Memory, target registry.Target, file strin
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &following{t: t, cancel: cancel, ended: make(chan error, 1)}
-	follower := Follower{Documents: documents, Key: key, File: file, Log: slog.New(slog.DiscardHandler), Applied: func(version string, err error) {
+	follower := Follower{Documents: documents, Key: key, File: file, Applied: func(version string, err error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.applied = version; err != nil {
@@ -132,7 +131,7 @@ func TestFollowFirst(t *testing.T) {
 			f := &following{t: t, ended: make(chan error, 1)}
 			ctx, cancel := context.WithCancel(t.Context())
 			f.cancel = cancel
-			follower := Follower{Documents: silentDocuments{m, silent}, Key: e.Store.Key, File: test.file, Log: slog.New(slog.DiscardHandler)}
+			follower := Follower{Documents: silentDocuments{m, silent}, Key: e.Store.Key, File: test.file}
 			keeper := new(adapter.Keeper)
 			go func() {
 				f.ended <- follower.Run(ctx, func(ctx context.Context, update func(adapter.View)) error {
