@@ -9,35 +9,71 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
 )
 
-// callConfig is the command line of call.
-type callConfig struct {
-	target, method string
-	args           any
-	client         []client.Option
-	options        []tandem.CallOption
+// callFlags are the flags of tandem call.
+type callFlags struct {
+	timeout                       time.Duration
+	idempotent, failover, several bool
+	metadata                      []string // key=value
 }
 
 // maxInput is the limit of the JSON read from standard input, in bytes. It is the default
 // limit of a message.
 const maxInput = 4 << 20
 
-func runCall(ctx context.Context, sh *shell, args []string) error {
-	cfg, err := parseCall(sh, args)
+func newCall(sh *shell) *cobra.Command {
+	var f callFlags
+	cmd := &cobra.Command{
+		Use:   "call [flags] TARGET METHOD [JSON]",
+		Short: "make one call and print the answer",
+		Long: "JSON is the method's argument; - reads it from standard input. Put -- before the\n" +
+			"arguments if one begins with a minus sign, such as a negative number.",
+		Example: `tandem call tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'`,
+		Args:    wantArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := ""
+			if len(args) > 2 {
+				text = args[2]
+			}
+			return f.call(cmd.Context(), sh, [3]string{args[0], args[1], text})
+		},
+	}
+	set := cmd.Flags()
+	set.DurationVar(&f.timeout, "timeout", 5*time.Second, "time for the call, all attempts together")
+	set.BoolVar(&f.idempotent, "idempotent", false, "a second execution does no harm, so try again when in doubt")
+	set.BoolVar(&f.failover, "failover", false, "try other instances when an attempt fails")
+	set.BoolVarP(&f.several, "several", "n", false, "JSON is an array of the method's several arguments")
+	set.StringArrayVarP(&f.metadata, "metadata", "H", nil, "`key=value` to send along; may be repeated")
+	return cmd
+}
+
+// call makes the call at a target, of a method, with a JSON text.
+func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
+	options, err := f.options()
 	if err != nil {
 		return err
 	}
-	c, err := client.Dial(cfg.target, append(withRegistries(), cfg.client...)...)
+	args, err := callArgs(sh.in, what[2], f.several)
+	if err != nil {
+		return err
+	}
+	dial := append(withRegistries(), client.WithCodec(rawJSON{codec.JSON()}))
+	if f.failover {
+		dial = append(dial, client.WithFailMode(client.Failover))
+	}
+	c, err := client.Dial(what[0], dial...)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }() // its error changes nothing here
 	var answer []byte
-	if err := c.Call(ctx, cfg.method, cfg.args, &answer, cfg.options...); err != nil {
+	if err := c.Call(ctx, what[1], args, &answer, options...); err != nil {
 		return interrupted(ctx, err)
 	}
 	text, err := answerText(answer)
@@ -47,41 +83,19 @@ func runCall(ctx context.Context, sh *shell, args []string) error {
 	return err
 }
 
-func parseCall(sh *shell, args []string) (*callConfig, error) {
-	cfg := new(callConfig)
-	set := newFlags("call")
-	timeout := set.Duration("timeout", 5*time.Second, "time for the call, all attempts together")
-	idempotent := set.Bool("idempotent", false, "a second execution does no harm, so try again when in doubt")
-	failover := set.Bool("failover", false, "try other instances when an attempt fails")
-	several := set.Bool("n", false, "JSON is an array of the method's several arguments")
-	set.Func("metadata", "`key=value` to send along; may be repeated", cfg.addMetadata)
-	if err := parse(set, sh, args); err != nil {
-		return nil, err
+func (f *callFlags) options() ([]tandem.CallOption, error) {
+	options := []tandem.CallOption{client.Timeout(f.timeout)}
+	if f.idempotent {
+		options = append(options, client.Idempotent())
 	}
-	if set.NArg() < 2 || set.NArg() > 3 {
-		return nil, usagef("call wants TARGET METHOD [JSON], after the flags; got %d arguments", set.NArg())
+	for _, pair := range f.metadata {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usagef("--metadata: want key=value, got %q", pair)
+		}
+		options = append(options, client.Metadata(key, value))
 	}
-	cfg.target, cfg.method = set.Arg(0), set.Arg(1)
-	cfg.client = []client.Option{client.WithCodec(rawJSON{codec.JSON()})}
-	cfg.options = append(cfg.options, client.Timeout(*timeout))
-	if *idempotent {
-		cfg.options = append(cfg.options, client.Idempotent())
-	}
-	if *failover {
-		cfg.client = append(cfg.client, client.WithFailMode(client.Failover))
-	}
-	var err error
-	cfg.args, err = callArgs(sh.in, set.Arg(2), *several)
-	return cfg, err
-}
-
-func (c *callConfig) addMetadata(pair string) error {
-	key, value, ok := strings.Cut(pair, "=")
-	if !ok || key == "" {
-		return fmt.Errorf("want key=value, got %q", pair)
-	}
-	c.options = append(c.options, client.Metadata(key, value))
-	return nil
+	return options, nil
 }
 
 // callArgs returns the arguments in the JSON text: none for "", and for "-" those that are read
@@ -107,7 +121,7 @@ func callArgs(in io.Reader, text string, several bool) (any, error) {
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, usagef("-n wants a JSON array: %v", err)
+		return nil, usagef("--several wants a JSON array: %v", err)
 	}
 	args := make(tandem.Args, len(list))
 	for i, v := range list {

@@ -27,16 +27,18 @@ func TestCall(t *testing.T) {
 		{"static", "", []string{"static://" + address, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
 		{"dns", "", []string{"dns://localhost:" + port, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
 		{"standard input", mul, []string{r.target, "Arith.Mul", "-"}, 0, `{"C":56}`, ""},
-		{"failover", "", []string{"-failover", "-idempotent", "static://127.0.0.1:1," + address, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
-		{"metadata", "", []string{"-metadata", "a=b", "-metadata", "a=c=d", r.target, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
+		{"failover", "", []string{"--failover", "--idempotent", "static://127.0.0.1:1," + address, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
+		{"metadata", "", []string{"--metadata", "a=b", "-H", "a=c=d", r.target, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
 		{"several", "", []string{"-n", r.target, "Arith.Div", "[17, 5]"}, 0, "[3,2]", ""},
 		{"an error of the method", "", []string{"-n", r.target, "Arith.Div", "[17, 0]"}, 13, "", "invalid argument: 17 divided by zero (said by the server; it may have run)"},
 		{"an array as it is", "", []string{r.target, "Arith.Mul", "[17, 5]"}, 13, "", "it did not run"},
+		{"the flags last", "", []string{r.target, "Arith.Div", "[17, 5]", "-n"}, 0, "[3,2]", ""},
+		{"a negative number", "", []string{"--several", r.target, "Arith.Div", "--", "[-17, 5]"}, 0, "[-3,-2]", ""},
 		{"too few", "", []string{"-n", r.target, "Arith.Div", "[17]"}, 13, "", "the message has 1, want 2"},
 		{"no arguments", "", []string{r.target, "Arith.Div"}, 13, "", "it did not run"},
 		{"no such method", "", []string{r.target, "Arith.Sub", mul}, 22, "", "Arith.Sub"},
 		{"nobody there", "", []string{"tcp://127.0.0.1:1", "Arith.Mul", mul}, 24, "", "it did not run"},
-		{"no time", "", []string{"-timeout", "1ns", r.target, "Arith.Mul", mul}, 14, "", "deadline"},
+		{"no time", "", []string{"--timeout", "1ns", r.target, "Arith.Mul", mul}, 14, "", "deadline"},
 	} {
 		code, out, errs := cliWith(t, c.in, append([]string{"call"}, c.args...)...)
 		if code != c.code || strings.TrimSuffix(out, "\n") != c.out || !strings.Contains(errs, c.err) || (c.err == "") != (errs == "") {

@@ -6,20 +6,33 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/demo"
 )
 
 func TestDemoConfig(t *testing.T) {
 	sh := &shell{out: io.Discard, err: io.Discard}
-	cfg, err := demoConfig(sh, nil)
+	config := func(args ...string) (demo.Config, error) {
+		var f demoFlags
+		set := pflag.NewFlagSet("demo", pflag.ContinueOnError)
+		f.add(set)
+		if err := set.Parse(args); err != nil {
+			return demo.Config{}, err
+		}
+		return f.config(sh, set)
+	}
+	cfg, err := config()
 	if err != nil || cfg.Duration != 20*time.Second || cfg.Rate != 500 || cfg.Servers != 3 || !cfg.Failover || cfg.Live {
 		t.Errorf("by default %+v, %v", cfg, err)
 	}
-	cfg, err = demoConfig(sh, strings.Fields("-duration 5s -rate 20 -servers 4 --no-failover -seed 9"))
+	cfg, err = config(strings.Fields("--duration 5s --rate 20 --servers 4 --no-failover --seed 9")...)
 	if err != nil || cfg.Duration != 5*time.Second || cfg.Rate != 20 || cfg.Servers != 4 || cfg.Failover || cfg.Seed != 9 {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
-	for _, flag := range []string{"-failover=false", "-no-failover", "--no-failover"} {
-		if cfg, err := demoConfig(sh, []string{flag}); err != nil || cfg.Failover {
+	for _, flag := range []string{"--failover=false", "--no-failover"} {
+		if cfg, err := config(flag); err != nil || cfg.Failover {
 			t.Errorf("%s: %+v, %v", flag, cfg, err)
 		}
 	}

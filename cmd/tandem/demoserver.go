@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/demo"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
@@ -26,18 +28,25 @@ const demoDrainTime = 10 * time.Second
 // errOrphaned is returned when the demo itself has ended.
 var errOrphaned = errors.New("standard input was closed, so the demo has ended")
 
+func newDemoServer(sh *shell) *cobra.Command {
+	var role demo.Role
+	cmd := &cobra.Command{
+		Use:    demoServer + " [flags]",
+		Short:  "serve as a process of the demo",
+		Hidden: true,
+		Args:   wantArgs(0, 0),
+		RunE:   func(*cobra.Command, []string) error { return runDemoServer(sh, role) },
+	}
+	cmd.Flags().StringVar(&role.Name, "name", "", "ID of the instance")
+	cmd.Flags().StringVar(&role.Registry, "registry", "", "target of the registry")
+	cmd.Flags().StringVar(&role.Journal, "journal", "", "file for the ledger's executions")
+	return cmd
+}
+
 // runDemoServer serves until SIGTERM, then drains. It ends at once when its standard input is
 // closed, which happens also if the demo is killed. It ignores a terminal's interrupt, which
 // the demo handles.
-func runDemoServer(_ context.Context, sh *shell, args []string) error {
-	var role demo.Role
-	set := newFlags(demoServer)
-	set.StringVar(&role.Name, "name", "", "ID of the instance")
-	set.StringVar(&role.Registry, "registry", "", "target of the registry")
-	set.StringVar(&role.Journal, "journal", "", "file for the ledger's executions")
-	if err := parse(set, sh, args); err != nil {
-		return err
-	}
+func runDemoServer(sh *shell, role demo.Role) error {
 	signal.Ignore(os.Interrupt)
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
@@ -54,7 +63,7 @@ func runDemoServer(_ context.Context, sh *shell, args []string) error {
 		return err
 	}
 	defer func() { _ = leave() }() // the server has left the list
-	srv, err := newDemoServer(sh, role.Name, list, holder, ledger)
+	srv, err := demoServerFor(sh, role.Name, list, holder, ledger)
 	if err != nil {
 		return err
 	}
@@ -71,7 +80,7 @@ func runDemoServer(_ context.Context, sh *shell, args []string) error {
 	}
 }
 
-func newDemoServer(sh *shell, name string, list registry.Registrar, holder *services.Holder, ledger *services.Ledger) (*server.Server, error) {
+func demoServerFor(sh *shell, name string, list registry.Registrar, holder *services.Holder, ledger *services.Ledger) (*server.Server, error) {
 	registrar := services.Announce(list, func(in tandem.Instance) {
 		fmt.Fprintln(sh.out, "ready", in.Endpoints[0].Address)
 	})

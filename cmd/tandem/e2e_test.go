@@ -62,7 +62,7 @@ func execute(t *testing.T, args ...string) (code int, out string) {
 }
 
 func TestDemoLosesNoCall(t *testing.T) {
-	code, out := execute(t, "demo", "-duration", "6s", "-rate", "200", "-explain")
+	code, out := execute(t, "demo", "--duration", "6s", "--rate", "200", "--explain")
 	if code != exitOK || !strings.Contains(out, "PASS") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
@@ -74,7 +74,7 @@ func TestDemoLosesNoCall(t *testing.T) {
 }
 
 func TestDemoWithoutFailoverLosesCalls(t *testing.T) {
-	code, out := execute(t, "demo", "-duration", "4s", "-rate", "200", "--no-failover")
+	code, out := execute(t, "demo", "--duration", "4s", "--rate", "200", "--no-failover")
 	if code != exitFailed || !strings.Contains(out, "FAIL  every call was answered") || strings.Count(out, "FAIL  ") != 1 {
 		t.Errorf("exit %d\n%s", code, out)
 	}
@@ -133,7 +133,7 @@ func (s *spawned) exit(t *testing.T) int {
 }
 
 func TestServeAndCall(t *testing.T) {
-	s := spawn(t, "serve", "-listen", "tcp://127.0.0.1:0")
+	s := spawn(t, "serve", "--listen", "tcp://127.0.0.1:0")
 	rest := strings.TrimPrefix(s.next(t), "serving ")
 	target, methods, _ := strings.Cut(rest, ": ")
 	for _, m := range []string{"Arith.Mul", "Hello.Say", "Chat.Talk"} {
@@ -170,7 +170,7 @@ func TestDemoServersEndWithTheDemo(t *testing.T) {
 		signal os.Signal
 		code   int
 	}{{os.Interrupt, exitInterrupted}, {syscall.SIGKILL, -1}} {
-		s := spawn(t, "demo", "-duration", "30s", "-rate", "50", "-plain")
+		s := spawn(t, "demo", "--duration", "30s", "--rate", "50", "--plain")
 		s.next(t) // the heading
 		s.next(t) // the first second
 		servers := children(t, s.cmd.Process.Pid)
@@ -232,7 +232,7 @@ func gone(pid int) bool {
 
 func TestDemoServerEndsWithItsInput(t *testing.T) {
 	dir := t.TempDir()
-	s := spawn(t, demoServer, "-name", "s1", "-registry", "file://"+filepath.ToSlash(filepath.Join(dir, "registry")), "-journal", filepath.Join(dir, "journal"))
+	s := spawn(t, demoServer, "--name", "s1", "--registry", "file://"+filepath.ToSlash(filepath.Join(dir, "registry")), "--journal", filepath.Join(dir, "journal"))
 	if line := s.next(t); !strings.HasPrefix(line, "ready 127.0.0.1:") {
 		t.Errorf("it says %q", line)
 	}

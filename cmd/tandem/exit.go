@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/override"
 )
 
 // The exit codes. A call that failed ends with exitCall plus its code: 11 for
@@ -15,6 +15,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1 // the command failed
 	exitUsage       = 2 // the command line is invalid
+	exitRefused     = 8 // a guard rail refused the change
 	exitCall        = 10
 	exitInterrupted = 130 // a signal ended the command; the code is that of shells
 )
@@ -37,12 +38,14 @@ func exitCode(err error) int {
 	var usage usageError
 	var call *tandem.Error
 	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
+	case errors.Is(err, override.ErrEmpty):
+		return exitRefused
 	case errors.As(err, &call):
 		return exitCall + int(call.Code)
 	}

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/override"
 )
 
 func TestExitCode(t *testing.T) {
@@ -17,13 +17,13 @@ func TestExitCode(t *testing.T) {
 		want int
 	}{
 		{nil, 0},
-		{flag.ErrHelp, 0},
 		{errors.New("odd"), 1},
 		{usagef("wrong"), 2},
 		{fmt.Errorf("call: %w", usagef("wrong")), 2},
 		{tandem.Errorf(tandem.Canceled, "x"), 11},
 		{fmt.Errorf("call: %w", tandem.Errorf(tandem.Unavailable, "x")), 24},
 		{tandem.Errorf(tandem.Unauthenticated, "x"), 26},
+		{fmt.Errorf("disable: %w", override.ErrEmpty), 8},
 		{errInterrupted, 130},
 	} {
 		if got := exitCode(c.err); got != c.want {

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 const exitCodesText = `
@@ -13,6 +13,7 @@ exit codes:
   0     all is well
   1     the command failed; for demo: a check failed
   2     the command line is wrong
+  8     refused, as no instance would be left that gets calls; --force overrides it
   11-26 the call failed, with 10 + its code: 11 canceled, 12 unknown (the method
         returned an error), 13 invalid argument, 14 deadline exceeded, 15 not
         found, 16 already exists, 17 permission denied, 18 resource exhausted,
@@ -21,30 +22,60 @@ exit codes:
   130   interrupted by a signal
 `
 
-func runHelp(ctx context.Context, sh *shell, args []string) error {
-	if len(args) == 0 {
-		printHelp(sh.out)
-		return nil
+// helpWidth is the width of the help in columns.
+const helpWidth = 100
+
+func newHelp(sh *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "print this, or what a command takes",
+		Example: "tandem help policy put",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return usagef("%v", err)
+			}
+			if len(rest) > 0 {
+				return noCommand(about, rest[0])
+			}
+			printHelp(sh.out, about)
+			return nil
+		},
 	}
-	v, err := find(args[0])
-	if err != nil {
-		return err
-	}
-	if v.name == "help" {
-		return runHelp(ctx, sh, nil)
-	}
-	if err := v.run(ctx, sh, []string{"-help"}); !errors.Is(err, flag.ErrHelp) {
-		return err
-	}
-	return nil
 }
 
-func printHelp(w io.Writer) {
-	fmt.Fprint(w, "usage: tandem COMMAND\n\n")
-	for _, v := range verbs() {
-		if v.summary != "" {
-			fmt.Fprintf(w, "  %-8s %s\n", v.name, v.summary)
+// printHelp prints what a command is for and takes.
+func printHelp(w io.Writer, cmd *cobra.Command) {
+	fmt.Fprintf(w, "%s\n\nusage: %s\n", cmd.Short, useLine(cmd))
+	if cmd.Long != "" {
+		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(cmd.Long))
+	}
+	if cmd.HasExample() {
+		fmt.Fprint(w, "\nexample:\n")
+		for line := range strings.SplitSeq(cmd.Example, "\n") {
+			fmt.Fprintf(w, "  %s\n", line)
 		}
 	}
-	fmt.Fprint(w, "\ntandem help COMMAND tells more.\n", exitCodesText)
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprint(w, "\ncommands:\n")
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(w, "  %-10s %s\n", sub.Name(), sub.Short)
+			}
+		}
+		fmt.Fprintf(w, "\n%s COMMAND --help tells more.\n", cmd.CommandPath())
+	} else if flags := cmd.LocalFlags().FlagUsagesWrapped(helpWidth); flags != "" {
+		fmt.Fprintf(w, "\nflags:\n%s", flags)
+	}
+	if !cmd.HasParent() {
+		fmt.Fprint(w, exitCodesText)
+	}
+}
+
+// useLine returns the form of a command line.
+func useLine(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return cmd.Use
+	}
+	return cmd.Parent().CommandPath() + " " + cmd.Use
 }

@@ -2,19 +2,9 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		removeBinary()
-		os.Exit(code)
-	}))
-}
 
 // cli runs a command line in this process.
 func cli(t *testing.T, args ...string) (code int, out, errs string) {
@@ -36,26 +26,31 @@ func TestCommandLines(t *testing.T) {
 		says string // on standard output, or on standard error if it failed
 	}{
 		{"", exitUsage, "usage: tandem COMMAND"},
-		{"dance", exitUsage, `no command "dance"`},
+		{"dance", exitUsage, `no command "dance"; tandem --help lists them`},
+		{"serv", exitUsage, "did you mean tandem serve?"},
 		{"version", exitOK, "tandem "},
 		{"version 2", exitUsage, "takes no arguments"},
 		{"demo now", exitUsage, "takes no arguments"},
-		{"demo -speed 3", exitUsage, "-speed; tandem help demo lists"},
-		{"demo -duration 1s", exitUsage, "want 3s to 1h"},
-		{"demo -rate 1", exitUsage, "want 10 to"},
-		{"demo -servers 1", exitUsage, "want 2 to 16"},
-		{"demo -failover -no-failover", exitUsage, "contradict"},
-		{"serve -listen http://x", exitUsage, "want tcp://host:port"},
-		{"serve -registry ftp://x", exitUsage, "want one of consul://"},
-		{"serve -registry etcd://x", exitUsage, "want host:port"},
-		{"demo -registry ftp://x", exitUsage, "want one of consul://"},
-		{"serve -registry ://", exitUsage, "-registry: target"},
-		{"serve -listen tcp://127.0.0.1:1234567", exitFailed, "1234567"},
+		{"demo --tempo 3", exitUsage, "--tempo; tandem help demo lists"},
+		{"demo --sevrers 3", exitUsage, "did you mean --servers?"},
+		{"demo -duration 5s", exitUsage, "did you mean --duration?"},
+		{"call -timeout=5s", exitUsage, "did you mean --timeout?"},
+		{"--dance", exitUsage, "--dance; tandem help lists the commands"},
+		{"demo --duration 1s", exitUsage, "want 3s to 1h"},
+		{"demo --rate 1", exitUsage, "want 10 to"},
+		{"demo --servers 1", exitUsage, "want 2 to 16"},
+		{"demo --failover --no-failover", exitUsage, "contradict"},
+		{"serve --listen http://x", exitUsage, "want tcp://host:port"},
+		{"serve --registry ftp://x", exitUsage, "want one of consul://"},
+		{"serve --registry etcd://x", exitUsage, "want host:port"},
+		{"demo --registry ftp://x", exitUsage, "want one of consul://"},
+		{"serve --registry ://", exitUsage, "--registry: target"},
+		{"serve --listen tcp://127.0.0.1:1234567", exitFailed, "1234567"},
 		{"call tcp://127.0.0.1:1", exitUsage, "TARGET METHOD"},
 		{"call tcp://127.0.0.1:1 A.B {} more", exitUsage, "got 4"},
 		{"call tcp://127.0.0.1:1 A.B {", exitUsage, "is not JSON"},
-		{"call -n tcp://127.0.0.1:1 A.B {}", exitUsage, "-n wants a JSON array"},
-		{"call -metadata x tcp://127.0.0.1:1 A.B", exitUsage, "want key=value"},
+		{"call -n tcp://127.0.0.1:1 A.B {}", exitUsage, "--several wants a JSON array"},
+		{"call --metadata x tcp://127.0.0.1:1 A.B", exitUsage, "want key=value"},
 		{"call odd://x A.B", exitCall + 3, `no resolver for "odd"`},
 	} {
 		code, out, errs := cli(t, strings.Fields(c.line)...)

@@ -103,10 +103,11 @@ func TestPolicyApplied(t *testing.T) {
 
 func TestPolicyCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"policy":                     "want check FILE",
-		"policy check":               "want check FILE",
-		"policy put x":               "put FILE TARGET",
-		"policy praise x":            `policy "praise x"`,
+		"policy":                     "usage: tandem policy COMMAND",
+		"policy check":               "policy check wants FILE, got 0",
+		"policy put x":               "policy put wants FILE TARGET, got 1",
+		"policy praise x":            `no command "policy praise"`,
+		"policy restore x://y z":     `revision "z"`,
 		"policy applied file:///x":   "want a file",
 		"policy applied mdns://lo/x": "want a file",
 		"policy applied odd://x/y":   "want one of",

@@ -71,15 +71,15 @@ func registrarFor(target string) (registry.Registrar, func() error, error) {
 	}
 	t, err := registry.ParseTarget(target)
 	if err != nil {
-		return nil, nil, usagef("-registry: %v", err)
+		return nil, nil, usagef("--registry: %v", err)
 	}
 	kind, known := registryKinds()[t.Scheme]
 	if !known {
-		return nil, nil, usagef("-registry %q: want one of %s", target, strings.Join(registryExamples(), ", "))
+		return nil, nil, usagef("--registry %q: want one of %s", target, strings.Join(registryExamples(), ", "))
 	}
 	r, closeIt, err := kind.registrar(target)
 	if err != nil {
-		return nil, nil, usagef("-registry: %v", err)
+		return nil, nil, usagef("--registry: %v", err)
 	}
 	return r, closeIt, nil
 }

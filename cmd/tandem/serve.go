@@ -10,52 +10,72 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// serveConfig is the command line of serve.
+// serveConfig says how to serve.
 type serveConfig struct {
 	network, address string
 	registrar        registry.Registrar // nil for none
 	leave            func() error       // closes the registrar
+	instance         tandem.Instance    // what the registry is told of the server
 	drain            time.Duration
 }
 
-func runServe(_ context.Context, sh *shell, args []string) error {
-	cfg, err := parseServe(sh, args)
-	if err != nil {
-		return err
-	}
-	signals := make(chan os.Signal, 2) // room for a second signal
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	return errors.Join(serve(sh, cfg, signals), cfg.leave())
+// serveFlags are the flags of tandem serve.
+type serveFlags struct {
+	listen, registry string
+	instance         tandem.Instance
+	drain            time.Duration
 }
 
-func parseServe(sh *shell, args []string) (*serveConfig, error) {
-	cfg := new(serveConfig)
-	set := newFlags("serve")
-	listen := set.String("listen", "tcp://127.0.0.1:8972", "where to listen: tcp://host:port or unix://path")
-	list := set.String("registry", "", "registry to be listed in: "+strings.Join(registryExamples(), ", "))
-	set.DurationVar(&cfg.drain, "drain", 30*time.Second, "how long calls may go on after the first signal")
-	if err := parse(set, sh, args); err != nil {
-		return nil, err
+func newServe(sh *shell) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:     "serve [flags]",
+		Short:   "serve the demo services until a signal",
+		Example: "tandem serve --listen tcp://127.0.0.1:8972",
+		Args:    wantArgs(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := f.config()
+			if err != nil {
+				return err
+			}
+			signals := make(chan os.Signal, 2) // room for a second signal
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+			defer signal.Stop(signals)
+			return errors.Join(serve(sh, cfg, signals), cfg.leave())
+		},
 	}
-	if err := noArgs(set); err != nil {
-		return nil, err
-	}
-	at, err := registry.ParseTarget(*listen)
+	f.add(cmd.Flags())
+	return cmd
+}
+
+func (f *serveFlags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.listen, "listen", "tcp://127.0.0.1:8972", "where to listen: tcp://host:port or unix://path")
+	set.StringVar(&f.registry, "registry", "", "registry to be listed in: "+strings.Join(registryExamples(), ", "))
+	set.StringVar(&f.instance.ID, "id", "", "ID of the instance in the registry; a random one by default")
+	set.StringVar(&f.instance.Zone, "zone", "", "its zone")
+	set.DurationVar(&f.drain, "drain", 30*time.Second, "how long calls may go on after the first signal")
+}
+
+// config returns the configuration that the flags describe.
+func (f *serveFlags) config() (*serveConfig, error) {
+	at, err := registry.ParseTarget(f.listen)
 	if err != nil {
-		return nil, usagef("-listen: %v", err)
+		return nil, usagef("--listen: %v", err)
 	}
 	if at.Scheme != "tcp" && at.Scheme != "unix" {
-		return nil, usagef("-listen %q: want tcp://host:port or unix://path", *listen)
+		return nil, usagef("--listen %q: want tcp://host:port or unix://path", f.listen)
 	}
-	cfg.network, cfg.address = at.Scheme, at.Address()
-	cfg.registrar, cfg.leave, err = registrarFor(*list)
+	cfg := &serveConfig{network: at.Scheme, address: at.Address(), instance: f.instance, drain: f.drain}
+	cfg.registrar, cfg.leave, err = registrarFor(f.registry)
 	return cfg, err
 }
 
@@ -65,7 +85,7 @@ func serve(sh *shell, cfg *serveConfig, signals <-chan os.Signal) error {
 	registrar := services.Announce(cfg.registrar, func(in tandem.Instance) {
 		fmt.Fprintf(sh.out, "serving %s: %s\n", in.Endpoints[0], strings.Join(srv.Methods(), ", "))
 	})
-	srv = server.New(server.WithRegistrar(registrar, tandem.Instance{}))
+	srv = server.New(server.WithRegistrar(registrar, cfg.instance))
 	if err := services.Register(srv); err != nil {
 		return err
 	}

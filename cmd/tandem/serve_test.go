@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
@@ -28,7 +30,13 @@ func startServe(t *testing.T, args ...string) *running {
 	t.Helper()
 	out, in := io.Pipe()
 	sh := &shell{out: in, err: io.Discard}
-	cfg, err := parseServe(sh, append([]string{"-listen", "tcp://127.0.0.1:0"}, args...))
+	var f serveFlags
+	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	f.add(set)
+	if err := set.Parse(append([]string{"--listen", "tcp://127.0.0.1:0"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := f.config()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +127,7 @@ func TestServeEndsAtTheSecondSignal(t *testing.T) {
 }
 
 func TestServeDrainTimeout(t *testing.T) {
-	r := startServe(t, "-drain", "50ms")
+	r := startServe(t, "--drain", "50ms")
 	c, err := client.Dial(r.target)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +145,7 @@ func TestServeDrainTimeout(t *testing.T) {
 
 func TestServeInARegistry(t *testing.T) {
 	registry := "file://" + filepath.ToSlash(t.TempDir())
-	startServe(t, "-registry", registry)
+	startServe(t, "--registry", registry)
 	code, out, errs := cli(t, "call", registry, "Arith.Mul", `{"A":7,"B":8}`)
 	if code != exitOK || out != "{\"C\":56}\n" {
 		t.Errorf("exit %d, %s%s", code, out, errs)

@@ -20,7 +20,7 @@ import (
 // waits to receive.
 func TestStoppedServerIsFoundOut(t *testing.T) {
 	const bound = 4 * time.Second // half a second until it is pinged, and the silence
-	s := spawn(t, "serve", "-listen", "tcp://127.0.0.1:0")
+	s := spawn(t, "serve", "--listen", "tcp://127.0.0.1:0")
 	target, _, _ := strings.Cut(strings.TrimPrefix(s.next(t), "serving "), ": ")
 	c, err := client.Dial(target, client.WithConnections(client.Connections{Silence: 2 * time.Second}))
 	if err != nil {
@@ -68,7 +68,7 @@ func TestStoppedServerGetsNoCall(t *testing.T) {
 	var addresses []string
 	var servers []*spawned
 	for range 2 {
-		s := spawn(t, "serve", "-listen", "tcp://127.0.0.1:0")
+		s := spawn(t, "serve", "--listen", "tcp://127.0.0.1:0")
 		target, _, _ := strings.Cut(strings.TrimPrefix(s.next(t), "serving tcp://"), ": ")
 		servers, addresses = append(servers, s), append(addresses, target)
 	}

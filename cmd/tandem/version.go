@@ -1,23 +1,25 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
-func runVersion(_ context.Context, sh *shell, args []string) error {
-	set := newFlags("version")
-	if err := parse(set, sh, args); err != nil {
-		return err
+func newVersion(sh *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "print the version",
+		Example: "tandem version",
+		Args:    wantArgs(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			info, ok := debug.ReadBuildInfo()
+			fmt.Fprintf(sh.out, "tandem %s %s %s/%s\n", version(info, ok), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
 	}
-	if err := noArgs(set); err != nil {
-		return err
-	}
-	info, ok := debug.ReadBuildInfo()
-	fmt.Fprintf(sh.out, "tandem %s %s %s/%s\n", version(info, ok), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return nil
 }
 
 // version is the module's version or, built from a checkout, its commit.

@@ -26,7 +26,7 @@ func TestDemo(t *testing.T) {
 			b := start(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			out, err := exec.CommandContext(ctx, tandem, "demo", "-plain", "-duration", "8s", "-rate", "200", "-registry", b.target).CombinedOutput()
+			out, err := exec.CommandContext(ctx, tandem, "demo", "--plain", "--duration", "8s", "--rate", "200", "--registry", b.target).CombinedOutput()
 			said := string(out)
 			if err != nil || !strings.Contains(said, "\nPASS") {
 				t.Errorf("the demo with %s: %v\n%s", b.target, err, said)

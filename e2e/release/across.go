@@ -28,7 +28,7 @@ func calls() []oneCall {
 		{[]string{"-n", "Arith.Div", "[17,5]"}, "[3,2]", 0},
 		{[]string{"-n", "Arith.Div", "[17,0]"}, "", 13}, // invalid argument
 		{[]string{"Arith.NoSuchMethod", "{}"}, "", 22},  // unimplemented
-		{[]string{"-metadata", "k=v", "-idempotent", "Arith.Mul", `{"A":1,"B":2}`}, `{"C":2}`, 0},
+		{[]string{"--metadata", "k=v", "--idempotent", "Arith.Mul", `{"A":1,"B":2}`}, `{"C":2}`, 0},
 	}
 }
 
@@ -94,7 +94,7 @@ func useFolders(ctx context.Context, tree, version string) error {
 func callServer(ctx context.Context, server, client string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, server, "serve", "-listen", "tcp://127.0.0.1:0")
+	cmd := exec.CommandContext(ctx, server, "serve", "--listen", "tcp://127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tandem-rpc/tandem/policy"
+	"github.com/tandem-rpc/tandem/registry/history"
+)
+
+func newPolicyPut(sh *shell) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "put [flags] FILE TARGET",
+		Short:   "check a policy and write it where clients read it",
+		Long:    "TARGET is a document of a registry, such as etcd://h1:2379/shop/policies/orders, or a file.",
+		Example: "tandem policy put --why 'slow disks' policy.yaml etcd://h1:2379/shop/policies/orders",
+		Args:    wantArgs(2, 2),
+	}
+	change := authorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return putPolicy(cmd.Context(), sh, *change, args[0], args[1])
+	}
+	return cmd
+}
+
+// putPolicy checks the policy in a file and writes it, as JSON, to a place that clients read: a
+// file, or a document of a registry, which keeps the versions before.
+func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where string) error {
+	text, p, err := parsePolicy(sh, path)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(where, "://") {
+		err = replaceFile(where, text)
+	} else {
+		err = inStore(ctx, where, func(ctx context.Context, s history.Store) error {
+			v, err := history.PutPolicy(ctx, s, c, p)
+			text = []byte(v.Text)
+			return err
+		})
+	}
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	fmt.Fprintf(sh.out, "%s: version %s is written\n", where, policy.VersionOf(text))
+	return nil
+}
+
+// replaceFile replaces a file atomically, so that no reader sees a part of it.
+func replaceFile(path string, text []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(text)
+	if err = errors.Join(err, temp.Chmod(0o644), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
