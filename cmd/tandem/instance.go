@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
 	"github.com/tandem-rpc/tandem/override"
 	"github.com/tandem-rpc/tandem/registry"
 )
@@ -47,14 +48,14 @@ func inList(ctx context.Context, target string, f func(context.Context, *overrid
 }
 
 // changer returns the function that runs a command which changes the list that its first argument
-// names, and then prints it.
-func changer(sh *shell, change instanceChange) func(*cobra.Command, []string) error {
+// names, and then prints the list.
+func changer(p *listing.Printer, change instanceChange) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return inList(cmd.Context(), args[0], func(ctx context.Context, e *override.Editor) error {
 			if err := change(ctx, e, args[1:]); err != nil {
 				return err
 			}
-			return showInstances(ctx, sh, e)
+			return showInstances(ctx, p, args[0], e)
 		})
 	}
 }

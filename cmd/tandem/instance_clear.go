@@ -18,7 +18,8 @@ func newInstanceClear(sh *shell) *cobra.Command {
 		Args:    wantArgs(2, -1),
 	}
 	f.add(cmd)
-	cmd.RunE = changer(sh, func(ctx context.Context, e *override.Editor, args []string) error {
+	out := outputFlag(sh, cmd)
+	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {
 		chosen, err := choose(ctx, e, args, true) // what is set for an instance outlives its listing
 		if err != nil {
 			return err

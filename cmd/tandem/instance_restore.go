@@ -18,7 +18,8 @@ func newInstanceRestore(sh *shell) *cobra.Command {
 		Args:    wantArgs(2, 2),
 	}
 	f.add(cmd)
-	cmd.RunE = changer(sh, func(ctx context.Context, e *override.Editor, args []string) error {
+	out := outputFlag(sh, cmd)
+	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {
 		revision, err := strconv.Atoi(args[0])
 		if err != nil {
 			return usagef("revision %q: want a number; tandem instance history lists them", args[0])

@@ -19,8 +19,9 @@ func newInstanceState(sh *shell, name, short string, state override.State) *cobr
 		Args:    wantArgs(2, -1),
 	}
 	f.add(cmd)
+	out := outputFlag(sh, cmd)
 	until := lastFlag(cmd)
-	cmd.RunE = changer(sh, func(ctx context.Context, e *override.Editor, args []string) error {
+	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {
 		chosen, err := choose(ctx, e, args, f.force)
 		if err != nil {
 			return err

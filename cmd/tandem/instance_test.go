@@ -4,9 +4,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
+	"github.com/tandem-rpc/tandem/override"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry/file"
+	"github.com/tandem-rpc/tandem/registry/history"
 )
 
 // listed registers two instances in a directory and returns the target.
@@ -71,6 +76,56 @@ func TestInstance(t *testing.T) {
 		for _, text := range append(c.says, "") {
 			if code != c.code || !strings.Contains(out+errs, text) {
 				t.Errorf("tandem instance %s: exit %d, %s%s\nwant exit %d and %q", c.line, code, out, errs, c.code, text)
+			}
+		}
+	}
+}
+
+func TestInstanceTable(t *testing.T) {
+	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	o := &override.Overrides{Set: []override.Override{
+		{Instance: "cart-1", State: override.Disabled, By: "ann", Why: "new disk", At: at},
+		{Instance: "cart-2", Weight: 20, By: "ann", At: at},
+	}}
+	list := withOverrides([]tandem.Instance{
+		{ID: "cart-1", Group: "canary"},
+		{ID: "cart-2", Tags: map[string]string{"b": "2", "a": "1"}, Started: at},
+	}, o, at)
+	table := instanceTable(list)
+	table.Value = instanceList{Target: "etcd://h/shop", Instances: list, Rollout: &rollout{Revision: 3, Applied: 2}}
+	for format, want := range map[listing.Format]string{
+		listing.Wide: "INSTANCE  STATE     WEIGHT  VERSION  ZONE  ADDRESS  GROUP   TAGS     STARTED               WHY\n" +
+			"cart-1    disabled  -       -        -     -        canary  -        -                     by ann: new disk\n" +
+			"cart-2    enabled   20      -        -     -        -       a=1,b=2  2026-11-21T08:00:00Z  -\n",
+		listing.JSON: `{"target":"etcd://h/shop","instances":[` +
+			`{"id":"cart-1","endpoints":null,"group":"canary","state":"disabled","weight":0,` +
+			`"override":{"instance":"cart-1","state":"disabled","by":"ann","why":"new disk","at":"2026-11-21T08:00:00Z"}},` +
+			`{"id":"cart-2","endpoints":null,"tags":{"a":"1","b":"2"},"started":"2026-11-21T08:00:00Z","state":"enabled","weight":20}],` +
+			`"rollout":{"revision":3,"applied":2,"pending":0,"refused":0}}` + "\n",
+	} {
+		var out strings.Builder
+		if err := (&listing.Printer{Out: &out, Format: format, Stream: true}).Print(table); err != nil || out.String() != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", format, err, out.String(), want)
+		}
+	}
+}
+
+func TestInstanceHistory(t *testing.T) {
+	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	list := instanceHistory("etcd://h/shop", []history.Version{
+		{Change: policy.Change{Revision: 1, By: "ann", At: at}, Text: `{"set": [{"labels": {"zone": "b", "group": "x"}, "weight": 20}]}`},
+		{Change: policy.Change{Revision: 2, By: "bob", Why: "odd", At: at}, Text: `{"sat": []}`},
+		{Change: policy.Change{Revision: 3, By: "ann", At: at}},
+	})
+	for format, want := range map[listing.Format][]string{
+		listing.Table: {"3         2026-11-21T08:00:00Z  ann  -    nothing\n2 ", "bob  odd  ", "\n1         2026-11-21T08:00:00Z  ann  -    group=x,zone=b weight 20\n"},
+		listing.JSON:  {`{"revision":3,"by":"ann","at":"2026-11-21T08:00:00Z","set":[]}`, `"error":`, `"set":[{"labels":{"group":"x","zone":"b"},"weight":20}]}`},
+	} {
+		var out strings.Builder
+		err := (&listing.Printer{Out: &out, Format: format, Stream: true}).Print(list)
+		for _, text := range want {
+			if err != nil || !strings.Contains(out.String(), text) {
+				t.Errorf("%s: %v\n%s\nwant\n%s", format, err, out.String(), text)
 			}
 		}
 	}

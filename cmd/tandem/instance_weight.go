@@ -21,9 +21,10 @@ func newInstanceWeight(sh *shell) *cobra.Command {
 		Args:    wantArgs(3, -1),
 	}
 	f.add(cmd)
+	out := outputFlag(sh, cmd)
 	until := lastFlag(cmd)
 	ramp := cmd.Flags().Duration("ramp", 0, "time in which the weight changes to the new one")
-	cmd.RunE = changer(sh, func(ctx context.Context, e *override.Editor, args []string) error {
+	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {
 		last := len(args) - 1
 		weight, err := strconv.Atoi(args[last])
 		if err != nil {

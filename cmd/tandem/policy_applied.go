@@ -3,50 +3,66 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
 	"github.com/tandem-rpc/tandem/policy"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 func newPolicyApplied(sh *shell) *cobra.Command {
-	return &cobra.Command{
-		Use:     "applied TARGET",
+	cmd := &cobra.Command{
+		Use:     "applied [flags] TARGET",
 		Short:   "list which version of a policy each client applies",
 		Long:    "TARGET is a document of a registry, such as etcd://h1:2379/shop/policies/orders, or a file.",
 		Example: "tandem policy applied etcd://h1:2379/shop/policies/orders",
 		Args:    wantArgs(1, 1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return showApplied(cmd.Context(), sh, args[0]) },
 	}
+	p := outputFlag(sh, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		list, err := policyReports(cmd.Context(), args[0])
+		if err != nil {
+			return interrupted(cmd.Context(), err)
+		}
+		return p.Print(appliedList(args[0], list))
+	}
+	return cmd
 }
 
-// showApplied prints which version of a policy each client applies.
-func showApplied(ctx context.Context, sh *shell, where string) error {
+// policyReports returns what clients report about a policy.
+func policyReports(ctx context.Context, where string) ([]policy.Applied, error) {
 	src, closeIt, err := policySource(where)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = closeIt() }() // an error of closing changes nothing here
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
-	list, err := src.Applied(ctx)
-	if err != nil {
-		return interrupted(ctx, err)
-	}
-	out := tabwriter.NewWriter(sh.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "CLIENT\tIN FORCE\tSINCE OR REFUSED\tWHY REFUSED")
-	for _, a := range list {
+	return src.Applied(ctx)
+}
+
+// clientList is what tandem policy applied prints. Its fields are documented in docs/cli.md.
+type clientList struct {
+	Target  string           `json:"target"`
+	Clients []policy.Applied `json:"clients"`
+}
+
+// appliedList returns which version of a policy each client applies.
+func appliedList(where string, reports []policy.Applied) *listing.List {
+	list := &listing.List{Columns: []listing.Column{
+		{Name: "CLIENT"}, {Name: "IN FORCE"}, {Name: "DOCUMENT", Wide: true}, {Name: "SINCE OR REFUSED"}, {Name: "WHY REFUSED"},
+	}}
+	for _, a := range reports {
 		why := strings.ReplaceAll(a.Error, "\n", "; ")
 		if why != "" && a.Version != "" {
 			why = a.Version + ": " + why
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", a.Client, cmp.Or(a.InForce, "none"), a.At.UTC().Format(time.RFC3339), cmp.Or(why, "-"))
+		list.Rows = append(list.Rows, []string{a.Client, cmp.Or(a.InForce, "none"), a.Version, stamp(a.At), why})
 	}
-	return out.Flush()
+	list.Value = clientList{registry.Redact(where), append([]policy.Applied{}, reports...)}
+	return list
 }
 
 // policySource returns the reports of a policy, in a file or in a registry, and a function that

@@ -1,47 +1,75 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
+	"encoding/json"
 	"slices"
-	"text/tabwriter"
-	"time"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
 	"github.com/tandem-rpc/tandem/policy"
+	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/history"
 )
 
 func newPolicyHistory(sh *shell) *cobra.Command {
-	return &cobra.Command{
-		Use:     "history TARGET",
+	cmd := &cobra.Command{
+		Use:     "history [flags] TARGET",
 		Short:   "list the versions of a policy that are kept, the last one first",
 		Example: "tandem policy history etcd://h1:2379/shop/policies/orders",
 		Args:    wantArgs(1, 1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return policyHistory(cmd.Context(), sh, args[0]) },
 	}
+	p := outputFlag(sh, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var kept []history.Version
+		err := inStore(cmd.Context(), args[0], func(ctx context.Context, s history.Store) (err error) {
+			kept, err = s.Versions(ctx)
+			return err
+		})
+		if err != nil {
+			return interrupted(cmd.Context(), err)
+		}
+		return p.Print(policyHistory(args[0], kept))
+	}
+	return cmd
 }
 
-// policyHistory prints the versions of a policy that are kept, the last one first.
-func policyHistory(ctx context.Context, sh *shell, where string) error {
-	var kept []history.Version
-	err := inStore(ctx, where, func(ctx context.Context, s history.Store) (err error) {
-		kept, err = s.Versions(ctx)
-		return err
-	})
-	if err != nil {
-		return interrupted(ctx, err)
-	}
-	out := tabwriter.NewWriter(sh.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "REVISION\tVERSION\tAT\tBY\tWHY")
+// versionList is what tandem policy history prints. Its fields are documented in docs/cli.md.
+type versionList struct {
+	Target   string          `json:"target"`
+	Versions []policyVersion `json:"versions"`
+}
+
+// policyVersion is a version of a policy.
+type policyVersion struct {
+	policy.Change
+
+	Version string          `json:"version"`          // "" if the policy was deleted
+	Policy  json.RawMessage `json:"policy,omitempty"` // left out if it is too large to be kept, or is not JSON
+}
+
+// policyHistory returns the versions that are kept, the last one first.
+func policyHistory(target string, kept []history.Version) *listing.List {
+	value := versionList{Target: registry.Redact(target), Versions: []policyVersion{}}
+	list := &listing.List{Columns: []listing.Column{{Name: "REVISION"}, {Name: "VERSION"}, {Name: "AT"}, {Name: "BY"}, {Name: "WHY"}, {Name: "BYTES", Wide: true}}}
 	for _, v := range slices.Backward(kept) {
-		version := "deleted"
-		if v.Text != "" || v.Omitted != "" {
-			version = policy.VersionOf([]byte(v.Text))
+		one, shown := policyVersion{Change: v.Change}, "deleted"
+		switch {
+		case v.Omitted != "": // its own version is not known, if it has one
+			one.Version = v.Omitted[:min(len(v.Omitted), 12)]
+			shown = one.Version
+		case v.Text != "":
+			one.Version = policy.VersionOf([]byte(v.Text))
+			shown = one.Version
 		}
-		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\n", v.Revision, version, v.At.UTC().Format(time.RFC3339), cmp.Or(v.By, "-"), cmp.Or(v.Why, "-"))
+		if json.Valid([]byte(v.Text)) {
+			one.Policy = json.RawMessage(v.Text)
+		}
+		value.Versions = append(value.Versions, one)
+		list.Rows = append(list.Rows, []string{strconv.Itoa(v.Revision), shown, stamp(v.At), v.By, v.Why, strconv.Itoa(len(v.Text))})
 	}
-	return out.Flush()
+	list.Value = value
+	return list
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
 	"github.com/tandem-rpc/tandem/policy"
+	"github.com/tandem-rpc/tandem/registry/history"
 )
 
 func TestPolicyCheck(t *testing.T) {
@@ -92,12 +94,78 @@ func TestPolicyApplied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	code, out, errs := cli(t, "policy", "applied", path)
-	want := "CLIENT  IN FORCE  SINCE OR REFUSED      WHY REFUSED\n" +
-		"one     7         2026-11-21T08:00:00Z  -\n" +
-		"two     none      2026-11-21T08:00:00Z  8: first; second\n"
-	if code != exitOK || out != want {
-		t.Errorf("exit %d, %s%s", code, out, errs)
+	for format, want := range map[string]string{
+		"table": "CLIENT  IN FORCE  SINCE OR REFUSED      WHY REFUSED\n" +
+			"one     7         2026-11-21T08:00:00Z  -\n" +
+			"two     none      2026-11-21T08:00:00Z  8: first; second\n",
+		"wide": "CLIENT  IN FORCE  DOCUMENT  SINCE OR REFUSED      WHY REFUSED\n" +
+			"one     7         7         2026-11-21T08:00:00Z  -\n" +
+			"two     none      8         2026-11-21T08:00:00Z  8: first; second\n",
+		"json": `{
+  "target": "PATH",
+  "clients": [
+    {
+      "client": "one",
+      "version": "7",
+      "inForce": "7",
+      "at": "2026-11-21T08:00:00Z"
+    },
+    {
+      "client": "two",
+      "version": "8",
+      "at": "2026-11-21T08:00:00Z",
+      "error": "first\nsecond"
+    }
+  ]
+}
+`,
+		"yaml": `target: PATH
+clients:
+  - client: one
+    version: "7"
+    inForce: "7"
+    at: "2026-11-21T08:00:00Z"
+  - client: two
+    version: "8"
+    at: "2026-11-21T08:00:00Z"
+    error: |-
+      first
+      second
+`,
+	} {
+		code, out, errs := cli(t, "policy", "applied", path, "-o", format)
+		if out = strings.ReplaceAll(out, path, "PATH"); code != exitOK || out != want {
+			t.Errorf("%s: exit %d, %s%s\nwant %s", format, code, out, errs, want)
+		}
+	}
+}
+
+func TestPolicyHistory(t *testing.T) {
+	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	list := policyHistory("etcd://h/p?password=x", []history.Version{
+		{Change: policy.Change{Revision: 1, By: "ann", At: at}, Text: `{"version":"7"}`},
+		{Change: policy.Change{Revision: 2, Why: "gone", At: at.Add(time.Hour)}},
+		{Change: policy.Change{Revision: 3, At: at}, Omitted: "0123456789abcdef"},
+	})
+	var out strings.Builder
+	if err := (&listing.Printer{Out: &out, Format: listing.Wide}).Print(list); err != nil {
+		t.Fatal(err)
+	}
+	want := "REVISION  VERSION       AT                    BY   WHY   BYTES\n" +
+		"3         0123456789ab  2026-11-21T08:00:00Z  -    -     0\n" +
+		"2         deleted       2026-11-21T09:00:00Z  -    gone  0\n" +
+		"1         7             2026-11-21T08:00:00Z  ann  -     15\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	if err := (&listing.Printer{Out: &out, Format: listing.JSON, Stream: true}).Print(list); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), `{"revision":1,"by":"ann","at":"2026-11-21T08:00:00Z","version":"7","policy":{"version":"7"}}`) ||
+		!strings.Contains(out.String(), `{"revision":2,"why":"gone","at":"2026-11-21T09:00:00Z","version":""}`) ||
+		!strings.HasPrefix(out.String(), `{"target":"etcd://h/p?password=***"`) {
+		t.Errorf("got %s", out.String())
 	}
 }
 
