@@ -128,8 +128,8 @@ var importTable = []row{
 	{layer: 9, folder: "internal/honestcalls"},
 	{layer: 9, folder: "internal/bombtest"},
 	{layer: 9, folder: "bench/..."},
-	{layer: 9, folder: "cmd/..."},
 
+	{layer: 10, folder: "cmd/..."},
 	{layer: 10, folder: "e2e/..."},
 
 	{layer: 9, folder: "compat/rpcx/plugin"},

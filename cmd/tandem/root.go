@@ -13,7 +13,7 @@ import (
 // newRoot returns the command with all its verbs.
 func newRoot(sh *shell) *cobra.Command {
 	root := group("tandem COMMAND", "Calls and serves methods, and shows and changes what a cluster does.",
-		newDemo(sh), newServe(sh), newCall(sh), newInstance(sh), newPolicy(sh), newVersion(sh), newDemoServer(sh))
+		newDemo(sh), newServe(sh), newCall(sh), newLs(sh), newDescribe(sh), newInstance(sh), newPolicy(sh), newVersion(sh), newDemoServer(sh))
 	root.SetIn(sh.in)
 	root.SetOut(sh.out)
 	root.SetErr(sh.err)
@@ -94,14 +94,26 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // similarFlag returns the name of the command's flag that differs the least from a name, "" if
 // there is none that differs little.
-func similarFlag(cmd *cobra.Command, name string) (similar string) {
-	least := 3 // one less is still similar
+func similarFlag(cmd *cobra.Command, name string) string {
+	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); d < least && d < len(f.Name) && !f.Hidden {
-			least, similar = d, f.Name
+		if !f.Hidden {
+			names = append(names, f.Name)
 		}
 	})
-	return similar
+	return similar(name, names)
+}
+
+// similar returns the name that differs the least from a word, "" if there is none that differs
+// little.
+func similar(word string, names []string) (meant string) {
+	least := 3 // one less is still similar
+	for _, name := range names {
+		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least && d < len(name) {
+			least, meant = d, name
+		}
+	}
+	return meant
 }
 
 // distance returns how many letters must be changed, added or removed to make one word of the

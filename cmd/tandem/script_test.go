@@ -2,14 +2,17 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
@@ -38,12 +41,15 @@ func TestScripts(t *testing.T) {
 		Dir:           filepath.Join("testdata", "script"),
 		UpdateScripts: os.Getenv("TANDEM_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
+			env.Values[followed{}] = make(map[string]*bufio.Scanner)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit":   exitWith,
 			"server": startServer,
+			"follow": follow,
+			"expect": expect,
 		},
 	})
 }
@@ -71,10 +77,23 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) == 0 {
 		ts.Fatalf("usage: server VARIABLE [FLAGS…]")
 	}
+	lines := background(ts, append([]string{"serve", "--listen", "tcp://127.0.0.1:0"}, args[1:]...))
+	if !lines.Scan() {
+		ts.Fatalf("the server has ended")
+	}
+	target, _, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "serving "), ": ")
+	ts.Setenv(args[0], target)
+}
+
+// background runs tandem until the script ends, and returns the lines that it prints.
+func background(ts *testscript.TestScript, args []string) *bufio.Scanner {
 	path, err := exec.LookPath("tandem")
 	ts.Check(err)
-	cmd := exec.Command(path, append([]string{"serve", "--listen", "tcp://127.0.0.1:0"}, args[1:]...)...)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ts.Defer(cancel)
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"))
 	out, err := cmd.StdoutPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
@@ -83,8 +102,35 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 		_, _ = io.Copy(io.Discard, out) // Wait requires that all output was read
 		_ = cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	return bufio.NewScanner(out)
+}
+
+// followed is the key of the commands that a script follows, by their names.
+type followed struct{}
+
+// follow is the script command follow NAME COMMAND…: it runs a command of tandem until the script
+// ends.
+func follow(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 3 || args[1] != "tandem" {
+		ts.Fatalf("usage: follow NAME tandem COMMAND…")
+	}
+	ts.Value(followed{}).(map[string]*bufio.Scanner)[args[0]] = background(ts, args[2:])
+}
+
+// expect is the script command expect NAME PATTERN: it reads what a command that is followed
+// prints, until a line matches.
+func expect(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: expect NAME PATTERN")
+	}
+	lines := ts.Value(followed{}).(map[string]*bufio.Scanner)[args[0]]
+	pattern, err := regexp.Compile(args[1])
 	ts.Check(err)
-	target, _, _ := strings.Cut(strings.TrimPrefix(line, "serving "), ": ")
-	ts.Setenv(args[0], target)
+	for lines.Scan() {
+		if pattern.MatchString(lines.Text()) {
+			return
+		}
+		ts.Logf("%s", lines.Text())
+	}
+	ts.Fatalf("%s has ended before a line matched %s", args[0], args[1])
 }

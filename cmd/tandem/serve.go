@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +16,10 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
+	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
+	"github.com/tandem-rpc/tandem/protocol/netrpc"
+	"github.com/tandem-rpc/tandem/protocol/rpcx"
+	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -38,8 +43,10 @@ type serveFlags struct {
 func newServe(sh *shell) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:     "serve [flags]",
-		Short:   "serve the demo services until a signal",
+		Use:   "serve [flags]",
+		Short: "serve the demo services until a signal",
+		Long: "It answers tandem, net/rpc, JSON-RPC, rpcx, gRPC, gRPC-Web, Connect and HTTP on one port, with a\n" +
+			"page at / from which methods are called in a browser.",
 		Example: "tandem serve --listen tcp://127.0.0.1:8972",
 		Args:    wantArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
@@ -83,10 +90,11 @@ func (f *serveFlags) config() (*serveConfig, error) {
 func serve(sh *shell, cfg *serveConfig, signals <-chan os.Signal) error {
 	var srv *server.Server
 	registrar := services.Announce(cfg.registrar, func(in tandem.Instance) {
-		fmt.Fprintf(sh.out, "serving %s: %s\n", in.Endpoints[0], strings.Join(srv.Methods(), ", "))
+		fmt.Fprintf(sh.out, "serving %s: %s\n", in.Endpoints[0], strings.Join(ownMethods(srv), ", "))
 	})
-	srv = server.New(server.WithRegistrar(registrar, cfg.instance))
-	if err := services.Register(srv); err != nil {
+	srv = server.New(server.WithRegistrar(registrar, cfg.instance), server.WithProtocols(protocols()...))
+	_, err := web.RegisterHealth(srv)
+	if err := errors.Join(err, services.Register(srv), web.RegisterReflection(srv)); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
@@ -98,6 +106,18 @@ func serve(sh *shell, cfg *serveConfig, signals <-chan os.Signal) error {
 	}
 	fmt.Fprintln(sh.out, "draining; a second signal ends it at once")
 	return drainUntil(srv, cfg.drain, signals)
+}
+
+// protocols returns the protocols that serve answers besides tandem's own: those of protocol/all,
+// with the page from which methods are called.
+func protocols() []server.Protocol {
+	overHTTP := web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata))
+	return []server.Protocol{jsonrpc.New(), netrpc.New(), rpcx.New(), web.New(web.WithPages(), overHTTP)}
+}
+
+// ownMethods returns the methods without those that gRPC defines.
+func ownMethods(srv *server.Server) []string {
+	return slices.DeleteFunc(slices.Clone(srv.Methods()), func(name string) bool { return strings.HasPrefix(name, "grpc.") })
 }
 
 // drainUntil shuts the server down gracefully. A signal makes it close at once.

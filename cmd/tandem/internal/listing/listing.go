@@ -62,7 +62,9 @@ type Printer struct {
 	Out    io.Writer
 	Format Format // "" is Table
 	Color  bool   // states have colors
-	Stream bool   // one list follows another: JSON is one line each, YAML one document each
+	Stream bool   // one list follows another: JSON is one line each, YAML one document each, and a table goes on
+
+	widths []int // of the columns, in characters; nil before the first table
 }
 
 // Print prints a list.
@@ -138,12 +140,16 @@ func style(n *yaml.Node) yaml.Style {
 func (p *Printer) printTable(l *List) error {
 	var out strings.Builder
 	columns, rows := p.layout(l)
-	if len(columns) > 0 {
+	if len(columns) > 0 && (p.widths == nil || !p.Stream) {
 		names := make([]string, len(columns))
 		for i, c := range columns {
 			names[i] = c.Name
 		}
 		p.line(&out, columns, names, false)
+	}
+	p.widths = make([]int, len(columns))
+	for i, c := range columns {
+		p.widths[i] = c.width
 	}
 	for _, row := range rows {
 		if len(row) > 0 {
@@ -175,6 +181,9 @@ func (p *Printer) layout(l *List) (columns []shownColumn, rows [][]string) {
 			cell := printable(row[i])
 			rows[r] = append(rows[r], cell)
 			width = max(width, utf8.RuneCountInString(cell))
+		}
+		if n := len(columns); p.Stream && n < len(p.widths) {
+			width = max(width, p.widths[n])
 		}
 		columns = append(columns, shownColumn{c, width})
 	}

@@ -114,3 +114,17 @@ func TestColorOf(t *testing.T) {
 		}
 	}
 }
+
+// TestTableStream: the heading comes once, and columns stay where they are.
+func TestTableStream(t *testing.T) {
+	var out strings.Builder
+	p := Printer{Out: &out, Stream: true}
+	for _, id := range []string{"long-1", "b"} {
+		if err := p.Print(&List{Columns: []Column{{Name: "ID"}, {Name: "WHY"}}, Rows: [][]string{{id, "x"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "ID      WHY\nlong-1  x\nb       x\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

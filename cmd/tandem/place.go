@@ -1,0 +1,54 @@
+package main
+
+import (
+	"crypto/tls"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/dns"
+)
+
+// place is what a target on the command line stands for.
+type place struct {
+	target string
+	tls    *tls.Config // nil for no TLS
+}
+
+// list returns the resolver for the place's instances, and the target that it takes.
+func (p *place) list() (registry.Resolver, registry.Target, error) {
+	t, err := registry.ParseTarget(p.target)
+	if err != nil {
+		return nil, t, usagef("%v", err)
+	}
+	if kind, known := registryKinds()[t.Scheme]; known {
+		return kind.resolver, t, nil
+	}
+	switch t.Scheme {
+	case "static":
+		return registry.Static(), t, nil
+	case "dns":
+		return dns.Resolver(), t, nil
+	case "tcp", "unix":
+		return registry.Single(t.Scheme), t, nil
+	}
+	if slices.Contains(protocolNames(), t.Scheme) {
+		query := url.Values{"protocol": {t.Scheme}}
+		maps.Copy(query, t.Query)
+		t.Scheme, t.Query = "static", query
+		return registry.Static(), t, nil
+	}
+	return nil, t, usagef("%q: want a target such as tcp://host:port, %s", p.target, strings.Join(registryExamples(), ", "))
+}
+
+// protocolNames returns the protocols of targets, besides tandem's own.
+func protocolNames() []string {
+	var names []string
+	for _, p := range all.Clients() {
+		names = append(names, p.Name())
+	}
+	return names
+}
