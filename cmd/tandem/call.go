@@ -21,6 +21,7 @@ type callFlags struct {
 	timeout                       time.Duration
 	idempotent, failover, several bool
 	metadata                      []string // key=value
+	access                        accessFlags
 }
 
 // maxInput is the limit of the JSON read from standard input, in bytes. It is the default
@@ -50,6 +51,7 @@ func newCall(sh *shell) *cobra.Command {
 	set.BoolVar(&f.failover, "failover", false, "try other instances when an attempt fails")
 	set.BoolVarP(&f.several, "several", "n", false, "JSON is an array of the method's several arguments")
 	set.StringArrayVarP(&f.metadata, "metadata", "H", nil, "`key=value` to send along; may be repeated")
+	f.access.add(cmd)
 	return cmd
 }
 
@@ -63,11 +65,15 @@ func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
 	if err != nil {
 		return err
 	}
-	dial := append(withRegistries(), client.WithCodec(rawJSON{codec.JSON()}))
+	at, err := f.access.place(ctx, what[0])
+	if err != nil {
+		return err
+	}
+	dial := append(at.options(), client.WithCodec(rawJSON{codec.JSON()}))
 	if f.failover {
 		dial = append(dial, client.WithFailMode(client.Failover))
 	}
-	c, err := client.Dial(what[0], dial...)
+	c, err := client.Dial(at.target, dial...)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 const describeTimeout = 5 * time.Second
 
 func newDescribe(sh *shell) *cobra.Command {
+	var access accessFlags
 	cmd := &cobra.Command{
 		Use:   "describe [flags] TARGET [SERVICE[.METHOD]]",
 		Short: "list the methods of a target, with what they take and return",
@@ -26,8 +27,12 @@ func newDescribe(sh *shell) *cobra.Command {
 		Args:    wantArgs(1, 2),
 	}
 	p := outputFlag(sh, cmd)
+	access.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		at := &place{target: args[0]}
+		at, err := access.place(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
 		methods, err := at.methods(cmd.Context())
 		if err != nil {
 			return interrupted(cmd.Context(), err)
@@ -61,7 +66,7 @@ func (p *place) methods(ctx context.Context) ([]introspect.Method, error) {
 			if e.Transport != "tcp" && e.Transport != "unix" {
 				continue
 			}
-			methods, failed := introspect.Methods(ctx, e, p.tls)
+			methods, failed := introspect.Methods(ctx, e, introspect.Access{TLS: p.tls, Token: p.token})
 			if failed == nil {
 				return methods, nil
 			}

@@ -35,8 +35,12 @@ const chosenForm = `INSTANCE is an ID, or labels such as zone=b,version=2 that i
 // instanceChange changes what is set for instances.
 type instanceChange func(ctx context.Context, e *override.Editor, args []string) error
 
-// inList runs f with the list of instances that a target names.
-func inList(ctx context.Context, target string, f func(context.Context, *override.Editor) error) error {
+// inList runs f with the list of instances that a target, or a context, names.
+func inList(ctx context.Context, arg string, f func(ctx context.Context, target string, e *override.Editor) error) error {
+	target, err := targetOf(arg)
+	if err != nil {
+		return err
+	}
 	e, closeIt, err := openInstances(target)
 	if err != nil {
 		return err
@@ -44,18 +48,18 @@ func inList(ctx context.Context, target string, f func(context.Context, *overrid
 	defer func() { _ = closeIt() }() // an error of closing changes nothing here
 	within, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()
-	return interrupted(ctx, f(within, e))
+	return interrupted(ctx, f(within, target, e))
 }
 
 // changer returns the function that runs a command which changes the list that its first argument
 // names, and then prints the list.
 func changer(p *listing.Printer, change instanceChange) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		return inList(cmd.Context(), args[0], func(ctx context.Context, e *override.Editor) error {
+		return inList(cmd.Context(), args[0], func(ctx context.Context, target string, e *override.Editor) error {
 			if err := change(ctx, e, args[1:]); err != nil {
 				return err
 			}
-			return showInstances(ctx, p, args[0], e)
+			return showInstances(ctx, p, target, e)
 		})
 	}
 }

@@ -26,12 +26,12 @@ func newInstanceHistory(sh *shell) *cobra.Command {
 	}
 	p := outputFlag(sh, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return inList(cmd.Context(), args[0], func(ctx context.Context, e *override.Editor) error {
+		return inList(cmd.Context(), args[0], func(ctx context.Context, target string, e *override.Editor) error {
 			kept, err := e.Store.Versions(ctx)
 			if err != nil {
 				return err
 			}
-			return p.Print(instanceHistory(args[0], kept))
+			return p.Print(instanceHistory(target, kept))
 		})
 	}
 	return cmd

@@ -26,8 +26,8 @@ func newInstanceLs(sh *shell) *cobra.Command {
 	}
 	p := outputFlag(sh, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return inList(cmd.Context(), args[0], func(ctx context.Context, e *override.Editor) error {
-			return showInstances(ctx, p, args[0], e)
+		return inList(cmd.Context(), args[0], func(ctx context.Context, target string, e *override.Editor) error {
+			return showInstances(ctx, p, target, e)
 		})
 	}
 	return cmd

@@ -32,7 +32,11 @@ func newLs(sh *shell) *cobra.Command {
 	p := outputFlag(sh, cmd)
 	watch := cmd.Flags().BoolP("watch", "w", false, "follow changes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		at := &place{target: args[0]}
+		target, err := targetOf(args[0])
+		if err != nil {
+			return err
+		}
+		at := &place{target: target}
 		if *watch {
 			return watchList(cmd.Context(), sh, p, at)
 		}

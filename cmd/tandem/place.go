@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin/auth"
 	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/dns"
@@ -16,6 +18,7 @@ import (
 type place struct {
 	target string
 	tls    *tls.Config // nil for no TLS
+	token  string      // bearer token; "" for none
 }
 
 // list returns the resolver for the place's instances, and the target that it takes.
@@ -42,6 +45,18 @@ func (p *place) list() (registry.Resolver, registry.Target, error) {
 		return registry.Static(), t, nil
 	}
 	return nil, t, usagef("%q: want a target such as tcp://host:port, %s", p.target, strings.Join(registryExamples(), ", "))
+}
+
+// options returns the options of a client that calls the place.
+func (p *place) options() []client.Option {
+	opts := withRegistries()
+	if p.tls != nil {
+		opts = append(opts, client.WithTLS(p.tls))
+	}
+	if p.token != "" {
+		opts = append(opts, client.WithPlugins(auth.Token("Bearer", p.token)))
+	}
+	return opts
 }
 
 // protocolNames returns the protocols of targets, besides tandem's own.

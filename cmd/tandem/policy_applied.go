@@ -22,11 +22,15 @@ func newPolicyApplied(sh *shell) *cobra.Command {
 	}
 	p := outputFlag(sh, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		list, err := policyReports(cmd.Context(), args[0])
+		where, err := targetOf(args[0])
+		if err != nil {
+			return err
+		}
+		list, err := policyReports(cmd.Context(), where)
 		if err != nil {
 			return interrupted(cmd.Context(), err)
 		}
-		return p.Print(appliedList(args[0], list))
+		return p.Print(appliedList(where, list))
 	}
 	return cmd
 }

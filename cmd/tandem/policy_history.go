@@ -23,15 +23,19 @@ func newPolicyHistory(sh *shell) *cobra.Command {
 	}
 	p := outputFlag(sh, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		where, err := targetOf(args[0])
+		if err != nil {
+			return err
+		}
 		var kept []history.Version
-		err := inStore(cmd.Context(), args[0], func(ctx context.Context, s history.Store) (err error) {
+		err = inStore(cmd.Context(), where, func(ctx context.Context, s history.Store) (err error) {
 			kept, err = s.Versions(ctx)
 			return err
 		})
 		if err != nil {
 			return interrupted(cmd.Context(), err)
 		}
-		return p.Print(policyHistory(args[0], kept))
+		return p.Print(policyHistory(where, kept))
 	}
 	return cmd
 }

@@ -24,7 +24,11 @@ func newPolicyPut(sh *shell) *cobra.Command {
 	}
 	change := authorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return putPolicy(cmd.Context(), sh, *change, args[0], args[1])
+		where, err := targetOf(args[1])
+		if err != nil {
+			return err
+		}
+		return putPolicy(cmd.Context(), sh, *change, args[0], where)
 	}
 	return cmd
 }

@@ -20,7 +20,11 @@ func newPolicyRestore(sh *shell) *cobra.Command {
 	}
 	change := authorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return restorePolicy(cmd.Context(), sh, *change, args[0], args[1])
+		where, err := targetOf(args[0])
+		if err != nil {
+			return err
+		}
+		return restorePolicy(cmd.Context(), sh, *change, where, args[1])
 	}
 	return cmd
 }

@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit":   exitWith,
 			"server": startServer,
+			"certs":  makeCerts,
 			"follow": follow,
 			"expect": expect,
 		},

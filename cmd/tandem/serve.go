@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/contexts"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
 	"github.com/tandem-rpc/tandem/protocol/netrpc"
@@ -29,6 +31,7 @@ type serveConfig struct {
 	network, address string
 	registrar        registry.Registrar // nil for none
 	leave            func() error       // closes the registrar
+	tls              *tls.Config        // nil for no TLS
 	instance         tandem.Instance    // what the registry is told of the server
 	drain            time.Duration
 }
@@ -37,6 +40,8 @@ type serveConfig struct {
 type serveFlags struct {
 	listen, registry string
 	instance         tandem.Instance
+	tls              contexts.TLS
+	clientCA         string
 	drain            time.Duration
 }
 
@@ -69,6 +74,9 @@ func (f *serveFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.registry, "registry", "", "registry to be listed in: "+strings.Join(registryExamples(), ", "))
 	set.StringVar(&f.instance.ID, "id", "", "ID of the instance in the registry; a random one by default")
 	set.StringVar(&f.instance.Zone, "zone", "", "its zone")
+	set.StringVar(&f.tls.Cert, "tls-cert", "", "use TLS, with the certificate in this `file`")
+	set.StringVar(&f.tls.Key, "tls-key", "", "`file` with its key")
+	set.StringVar(&f.clientCA, "tls-client-ca", "", "want certificates of clients, of the authorities in this `file`")
 	set.DurationVar(&f.drain, "drain", 30*time.Second, "how long calls may go on after the first signal")
 }
 
@@ -82,8 +90,29 @@ func (f *serveFlags) config() (*serveConfig, error) {
 		return nil, usagef("--listen %q: want tcp://host:port or unix://path", f.listen)
 	}
 	cfg := &serveConfig{network: at.Scheme, address: at.Address(), instance: f.instance, drain: f.drain}
+	if cfg.tls, err = f.serverTLS(); err != nil {
+		return nil, usagef("TLS: %v", err)
+	}
 	cfg.registrar, cfg.leave, err = registrarFor(f.registry)
 	return cfg, err
+}
+
+// serverTLS returns the configuration of a server, nil for no TLS.
+func (f *serveFlags) serverTLS() (*tls.Config, error) {
+	if f.tls == (contexts.TLS{}) && f.clientCA == "" {
+		return nil, nil //nolint:nilnil // nil stands for no TLS
+	}
+	if f.tls.Cert == "" || f.tls.Key == "" {
+		return nil, errors.New("a server needs --tls-cert and --tls-key")
+	}
+	files := f.tls
+	files.CA = f.clientCA
+	config, err := files.Config()
+	if err != nil || f.clientCA == "" {
+		return config, err
+	}
+	config.ClientCAs, config.RootCAs, config.ClientAuth = config.RootCAs, nil, tls.RequireAndVerifyClientCert
+	return config, nil
 }
 
 // serve serves until the first signal, then drains; a second ends it at once.
@@ -92,7 +121,11 @@ func serve(sh *shell, cfg *serveConfig, signals <-chan os.Signal) error {
 	registrar := services.Announce(cfg.registrar, func(in tandem.Instance) {
 		fmt.Fprintf(sh.out, "serving %s: %s\n", in.Endpoints[0], strings.Join(ownMethods(srv), ", "))
 	})
-	srv = server.New(server.WithRegistrar(registrar, cfg.instance), server.WithProtocols(protocols()...))
+	opts := []server.Option{server.WithRegistrar(registrar, cfg.instance), server.WithProtocols(protocols()...)}
+	if cfg.tls != nil {
+		opts = append(opts, server.WithTLS(cfg.tls))
+	}
+	srv = server.New(opts...)
 	_, err := web.RegisterHealth(srv)
 	if err := errors.Join(err, services.Register(srv), web.RegisterReflection(srv)); err != nil {
 		return err

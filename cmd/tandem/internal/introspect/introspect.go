@@ -42,13 +42,19 @@ func (m *Method) Service() string {
 // ErrSilent is the error of a server that does not describe its methods.
 var ErrSilent = errors.New("the server does not describe its methods: it has neither /openapi.json (web.WithPages) nor gRPC reflection (web.RegisterReflection)")
 
-// Methods returns the methods of a server, sorted by name. config is nil for a server without TLS.
-func Methods(ctx context.Context, at tandem.Endpoint, config *tls.Config) ([]Method, error) {
-	document, errDocument := OpenAPI(ctx, at, config)
+// Access says how a server is reached.
+type Access struct {
+	TLS   *tls.Config // nil for a server without TLS
+	Token string      // bearer token; "" for none
+}
+
+// Methods returns the methods of a server, sorted by name.
+func Methods(ctx context.Context, at tandem.Endpoint, access Access) ([]Method, error) {
+	document, errDocument := OpenAPI(ctx, at, access)
 	if dial, ok := errors.AsType[*net.OpError](errDocument); ok && dial.Op == "dial" {
 		return nil, errDocument
 	}
-	reflected, errReflection := Reflection(ctx, at, config)
+	reflected, errReflection := Reflection(ctx, at, access)
 	if errDocument != nil && errReflection != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("asking %s for its methods: %w", at, ctx.Err())

@@ -60,7 +60,7 @@ const (
 
 func TestMethods(t *testing.T) {
 	at := serve(t, server.WithProtocols(web.New(web.WithPages())))
-	methods, err := Methods(t.Context(), at, nil)
+	methods, err := Methods(t.Context(), at, Access{})
 	text := lines(methods)
 	for _, want := range []string{
 		"Arith.Div unary [integer, integer] [integer, integer]\n",
@@ -82,7 +82,7 @@ func TestReflectionOfGRPC(t *testing.T) {
 	grpcreflection.Register(srv)
 	go srv.Serve(ln)
 	defer srv.Stop()
-	methods, err := Methods(t.Context(), at, nil)
+	methods, err := Methods(t.Context(), at, Access{})
 	if text := lines(methods); err != nil || !strings.Contains(text, ofCheck) || !strings.Contains(text, ofWatch) {
 		t.Errorf("%v, got\n%s", err, text)
 	}
@@ -94,10 +94,10 @@ func TestSilentServers(t *testing.T) {
 	ln.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := Methods(ctx, none, nil); !errors.Is(err, ErrSilent) {
+	if _, err := Methods(ctx, none, Access{}); !errors.Is(err, ErrSilent) {
 		t.Errorf("a server without HTTP: %v", err)
 	}
-	if _, err := Methods(ctx, closed, nil); err == nil || errors.Is(err, ErrSilent) {
+	if _, err := Methods(ctx, closed, Access{}); err == nil || errors.Is(err, ErrSilent) {
 		t.Errorf("none: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package introspect
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -43,8 +42,8 @@ type content struct {
 }
 
 // OpenAPI returns the methods of a server's document /openapi.json.
-func OpenAPI(ctx context.Context, at tandem.Endpoint, config *tls.Config) ([]Method, error) {
-	text, err := get(ctx, at, config)
+func OpenAPI(ctx context.Context, at tandem.Endpoint, access Access) ([]Method, error) {
+	text, err := get(ctx, at, access)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +88,7 @@ func (d *document) schema(c content) Schema {
 }
 
 // get returns the document of a server.
-func get(ctx context.Context, at tandem.Endpoint, config *tls.Config) ([]byte, error) {
+func get(ctx context.Context, at tandem.Endpoint, access Access) ([]byte, error) {
 	tr := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -100,7 +99,7 @@ func get(ctx context.Context, at tandem.Endpoint, config *tls.Config) ([]byte, e
 	if at.Transport != "tcp" {
 		host = "localhost"
 	}
-	if config != nil {
+	if config := access.TLS; config != nil {
 		scheme = "https://"
 		tr.TLSClientConfig = config.Clone()
 		tr.TLSClientConfig.NextProtos = []string{"http/1.1"}
@@ -108,6 +107,9 @@ func get(ctx context.Context, at tandem.Endpoint, config *tls.Config) ([]byte, e
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+host+"/openapi.json", http.NoBody)
 	if err != nil {
 		return nil, err
+	}
+	if access.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+access.Token)
 	}
 	response, err := (&http.Client{Transport: tr}).Do(r)
 	if err != nil {

@@ -2,7 +2,6 @@ package introspect
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin/auth"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/registry"
 )
@@ -36,16 +36,19 @@ const (
 )
 
 // Reflection returns the methods that a server describes by gRPC's reflection.
-func Reflection(ctx context.Context, at tandem.Endpoint, config *tls.Config) ([]Method, error) {
+func Reflection(ctx context.Context, at tandem.Endpoint, access Access) ([]Method, error) {
 	at.Protocol = "grpc"
 	opts := []client.Option{
 		client.WithProtocols(web.GRPC()),
 		client.WithResolver("only", only{ID: at.String(), Endpoints: []tandem.Endpoint{at}}),
 	}
-	if config != nil {
-		config = config.Clone()
+	if access.TLS != nil {
+		config := access.TLS.Clone()
 		config.NextProtos = []string{"h2"}
 		opts = append(opts, client.WithTLS(config))
+	}
+	if access.Token != "" {
+		opts = append(opts, client.WithPlugins(auth.Token("Bearer", access.Token)))
 	}
 	c, err := client.Dial("only://server", opts...)
 	if err != nil {
