@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +23,8 @@ import (
 type callFlags struct {
 	timeout                       time.Duration
 	idempotent, failover, several bool
+	stream                        bool
+	most                          int      // messages of a stream to receive; 0 for all
 	metadata                      []string // key=value
 	access                        accessFlags
 }
@@ -33,27 +38,44 @@ func newCall(sh *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call [flags] TARGET METHOD [JSON]",
 		Short: "make one call and print the answer",
-		Long: "JSON is the method's argument; - reads it from standard input. Put -- before the\n" +
-			"arguments if one begins with a minus sign, such as a negative number.",
+		Long: "JSON is the method's argument; @FILE reads it from a file, - from standard input. Put -- before the\n" +
+			"arguments if one begins with a minus sign. With --stream each JSON value is a message, and each\n" +
+			"message that arrives is a line. Targets of other protocols than tandem's are\n" +
+			otherTargets() + ".",
 		Example: `tandem call tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'`,
 		Args:    wantArgs(2, 3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text := ""
-			if len(args) > 2 {
-				text = args[2]
-			}
-			return f.call(cmd.Context(), sh, [3]string{args[0], args[1], text})
-		},
 	}
 	set := cmd.Flags()
-	set.DurationVar(&f.timeout, "timeout", 5*time.Second, "time for the call, all attempts together")
+	set.DurationVar(&f.timeout, "timeout", 5*time.Second, "time for the call, all attempts together; none for streams by default")
 	set.BoolVar(&f.idempotent, "idempotent", false, "a second execution does no harm, so try again when in doubt")
 	set.BoolVar(&f.failover, "failover", false, "try other instances when an attempt fails")
 	set.BoolVarP(&f.several, "several", "n", false, "JSON is an array of the method's several arguments")
+	set.BoolVarP(&f.stream, "stream", "s", false, "METHOD is a stream; with gRPC reflection that is known")
+	set.IntVar(&f.most, "max", 0, "end a stream after this many messages have arrived; 0 for never")
 	set.StringArrayVarP(&f.metadata, "metadata", "H", nil, "`key=value` to send along; may be repeated")
 	f.access.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		text := ""
+		if len(args) > 2 {
+			text = args[2]
+		}
+		if !cmd.Flags().Changed("timeout") && f.stream {
+			f.timeout = 0
+		}
+		return interrupted(cmd.Context(), f.call(cmd.Context(), sh, [3]string{args[0], args[1], text}))
+	}
 	return cmd
 }
+
+// otherTargets returns the schemes of other protocols that carry JSON.
+func otherTargets() string {
+	names := slices.DeleteFunc(protocolNames(), speaksGob)
+	slices.Sort(names)
+	return strings.Join(names, "://, ") + "://"
+}
+
+// speaksGob reports whether a protocol's messages are those of net/rpc, which need Go types.
+func speaksGob(scheme string) bool { return strings.HasPrefix(scheme, "netrpc") }
 
 // call makes the call at a target, of a method, with a JSON text.
 func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
@@ -61,15 +83,20 @@ func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
 	if err != nil {
 		return err
 	}
-	args, err := callArgs(sh.in, what[2], f.several)
+	input, err := openInput(sh.in, what[2])
 	if err != nil {
 		return err
 	}
+	defer func() { _ = input.Close() }() // it was only read
 	at, err := f.access.place(ctx, what[0])
 	if err != nil {
 		return err
 	}
-	dial := append(at.options(), client.WithCodec(rawJSON{codec.JSON()}))
+	m, err := at.messages(ctx, what[1])
+	if err != nil {
+		return err
+	}
+	dial := append(at.options(), m.dial()...)
 	if f.failover {
 		dial = append(dial, client.WithFailMode(client.Failover))
 	}
@@ -78,11 +105,18 @@ func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
 		return err
 	}
 	defer func() { _ = c.Close() }() // its error changes nothing here
-	var answer []byte
-	if err := c.Call(ctx, what[1], args, &answer, options...); err != nil {
-		return interrupted(ctx, err)
+	if f.stream || m.streams() {
+		return f.converse(ctx, sh, &conversation{client: c, method: what[1], input: input, messages: m, options: options})
 	}
-	text, err := answerText(answer)
+	args, err := callArgs(input, f.several, m)
+	if err != nil {
+		return err
+	}
+	reply := m.reply()
+	if err := c.Call(ctx, what[1], args, reply, options...); err != nil {
+		return err
+	}
+	text, err := m.text(reply)
 	if err == nil && text != "" {
 		_, err = fmt.Fprintln(sh.out, text)
 	}
@@ -90,7 +124,10 @@ func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
 }
 
 func (f *callFlags) options() ([]tandem.CallOption, error) {
-	options := []tandem.CallOption{client.Timeout(f.timeout)}
+	var options []tandem.CallOption
+	if f.timeout != 0 {
+		options = append(options, client.Timeout(f.timeout))
+	}
 	if f.idempotent {
 		options = append(options, client.Idempotent())
 	}
@@ -104,29 +141,41 @@ func (f *callFlags) options() ([]tandem.CallOption, error) {
 	return options, nil
 }
 
-// callArgs returns the arguments in the JSON text: none for "", and for "-" those that are read
-// from in.
-func callArgs(in io.Reader, text string, several bool) (any, error) {
+// openInput returns the arguments: the text itself, or those of a file for @FILE, and of in for
+// "-".
+func openInput(in io.Reader, text string) (io.ReadCloser, error) {
 	if text == "-" {
-		data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+		return io.NopCloser(in), nil
+	}
+	if name, is := strings.CutPrefix(text, "@"); is {
+		f, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("reading standard input: %w", err)
+			return nil, usagef("arguments: %v", err)
 		}
-		if len(data) > maxInput {
-			return nil, usagef("standard input has more than %d bytes", maxInput)
-		}
-		text = string(data)
+		return f, nil
+	}
+	return io.NopCloser(strings.NewReader(text)), nil
+}
+
+// callArgs returns the arguments in the JSON text that is read from in; none for an empty one.
+func callArgs(in io.Reader, several bool, m messages) (any, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the arguments: %w", err)
+	}
+	if len(data) > maxInput {
+		return nil, usagef("the arguments have more than %d bytes", maxInput)
 	}
 	switch {
-	case text == "":
-		return tandem.Args{}, nil
-	case !several && json.Valid([]byte(text)):
-		return json.RawMessage(text), nil
+	case len(bytes.TrimSpace(data)) == 0:
+		return m.nothing(), nil
+	case !several && !json.Valid(data):
+		return nil, usagef("%.60q is not JSON", data)
 	case !several:
-		return nil, usagef("%.60q is not JSON", text)
+		return m.message(data)
 	}
 	var list []json.RawMessage
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
+	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, usagef("--several wants a JSON array: %v", err)
 	}
 	args := make(tandem.Args, len(list))

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,16 +51,76 @@ func TestCall(t *testing.T) {
 
 func TestCallArgs(t *testing.T) {
 	long := strings.Repeat("1", maxInput+1)
-	if _, err := callArgs(strings.NewReader(long), "-", false); exitCode(err) != exitUsage {
+	if _, err := callArgs(strings.NewReader(long), false, inJSON{}); exitCode(err) != exitUsage {
 		t.Errorf("too much input: %v", err)
 	}
 	broken := errors.New("broken")
-	if _, err := callArgs(failingReader{broken}, "-", false); !errors.Is(err, broken) {
+	if _, err := callArgs(failingReader{broken}, false, inJSON{}); !errors.Is(err, broken) {
 		t.Errorf("broken input: %v", err)
 	}
-	args, err := callArgs(nil, `[1,"two",{}]`, true)
+	args, err := callArgs(strings.NewReader(`[1,"two",{}]`), true, inJSON{})
 	if list, ok := args.(tandem.Args); err != nil || !ok || len(list) != 3 || string(list[1].(json.RawMessage)) != `"two"` {
 		t.Errorf("got %v, %v", args, err)
+	}
+}
+
+// TestCallProtocols calls the same server over every protocol that can carry JSON.
+func TestCallProtocols(t *testing.T) {
+	r := startServe(t)
+	address := strings.TrimPrefix(r.target, "tcp://")
+	for _, scheme := range []string{"jsonrpc", "jsonrpc+http", "rpcx", "connect", "grpc"} {
+		code, out, errs := cli(t, "call", scheme+"://"+address, "Arith.Mul", `{"A":7,"B":8}`)
+		if code != exitOK || out != `{"C":56}`+"\n" {
+			t.Errorf("%s: exit %d, %s%s", scheme, code, out, errs)
+		}
+	}
+	// A gRPC server with reflection gets Protocol Buffers.
+	for _, scheme := range []string{"grpc", "connect"} {
+		code, out, errs := cli(t, "call", scheme+"://"+address, "grpc.health.v1.Health.Check", "{}")
+		if code != exitOK || out != `{"status":"SERVING"}`+"\n" {
+			t.Errorf("%s: exit %d, %s%s", scheme, code, out, errs)
+		}
+	}
+	code, out, errs := cli(t, "call", "--max", "1", "grpc://"+address, "grpc.health.v1.Health.Watch", `{"service":"Arith"}`)
+	if code != exitOK || out != `{"status":"SERVING"}`+"\n" {
+		t.Errorf("a stream: exit %d, %s%s", code, out, errs)
+	}
+	if code, _, errs := cli(t, "call", "grpc://"+address, "grpc.health.v1.Health.Check", `{"server":"x"}`); code != exitUsage || !strings.Contains(errs, "HealthCheckRequest") {
+		t.Errorf("a field that there isn't: exit %d, %s", code, errs)
+	}
+	if code, _, errs := cli(t, "call", "netrpc://"+address, "Arith.Mul", `{"A":7,"B":8}`); code != exitUsage || !strings.Contains(errs, "gob") {
+		t.Errorf("net/rpc: exit %d, %s", code, errs)
+	}
+}
+
+func TestCallStream(t *testing.T) {
+	r := startServe(t)
+	lines := `{"Text":"one"} {"Text":"two"}` + "\n"
+	answers := `{"Text":"you said: one"}` + "\n" + `{"Text":"you said: two"}` + "\n"
+	file := filepath.Join(t.TempDir(), "lines.json")
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, in string
+		args     []string
+		code     int
+		out, err string
+	}{
+		{"standard input", lines, []string{"Chat.Talk", "-"}, exitOK, answers, ""},
+		{"a file", "", []string{"Chat.Talk", "@" + file}, exitOK, answers, ""},
+		{"one message", "", []string{"Chat.Talk", `{"Text":"one"}`}, exitOK, answers[:strings.IndexByte(answers, '\n')+1], ""},
+		{"none", "", []string{"Chat.Talk"}, exitOK, "", ""},
+		{"the first only", lines, []string{"--max", "1", "Chat.Talk", "-"}, exitOK, answers[:strings.IndexByte(answers, '\n')+1], ""},
+		{"no JSON", "", []string{"Chat.Talk", "{"}, exitUsage, "", "the messages to send: unexpected EOF"},
+		{"no such stream", "", []string{"Chat.Talks", "{}"}, 22, "", "Chat.Talks"},
+		{"several", "", []string{"-n", "Chat.Talk", "[]"}, exitUsage, "", "--several is for unary calls"},
+		{"no such file", "", []string{"Chat.Talk", "@" + file + "x"}, exitUsage, "", "lines.jsonx"},
+	} {
+		code, out, errs := cliWith(t, c.in, append([]string{"call", "--stream", r.target}, c.args...)...)
+		if code != c.code || out != c.out || !strings.Contains(errs, c.err) || (c.err == "") != (errs == "") {
+			t.Errorf("%s: exit %d, %q, %q", c.name, code, out, errs)
+		}
 	}
 }
 

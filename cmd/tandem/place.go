@@ -49,9 +49,16 @@ func (p *place) list() (registry.Resolver, registry.Target, error) {
 
 // options returns the options of a client that calls the place.
 func (p *place) options() []client.Option {
-	opts := withRegistries()
+	opts := append(withRegistries(), client.WithProtocols(all.Clients()...))
 	if p.tls != nil {
-		opts = append(opts, client.WithTLS(p.tls))
+		config := p.tls.Clone()
+		switch scheme, _, _ := strings.Cut(p.target, "://"); scheme {
+		case "grpc":
+			config.NextProtos = []string{"h2"}
+		case "connect":
+			config.NextProtos = []string{"h2", "http/1.1"}
+		}
+		opts = append(opts, client.WithTLS(config))
 	}
 	if p.token != "" {
 		opts = append(opts, client.WithPlugins(auth.Token("Bearer", p.token)))

@@ -73,7 +73,8 @@ func exitWith(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // startServer is the script command server VARIABLE [FLAGS…]: it runs tandem serve with the
-// flags on a free port until the script ends, and sets the variable to its target.
+// flags on a free port until the script ends, sets the variable to its target, and VARIABLE_ADDRESS
+// to its host and port.
 func startServer(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) == 0 {
 		ts.Fatalf("usage: server VARIABLE [FLAGS…]")
@@ -83,7 +84,9 @@ func startServer(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("the server has ended")
 	}
 	target, _, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "serving "), ": ")
+	_, address, _ := strings.Cut(target, "://")
 	ts.Setenv(args[0], target)
+	ts.Setenv(args[0]+"_ADDRESS", address)
 }
 
 // background runs tandem until the script ends, and returns the lines that it prints.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/tandem-rpc/tandem"
@@ -36,7 +37,40 @@ const (
 )
 
 // Reflection returns the methods that a server describes by gRPC's reflection.
-func Reflection(ctx context.Context, at tandem.Endpoint, access Access) ([]Method, error) {
+func Reflection(ctx context.Context, at tandem.Endpoint, access Access) (methods []Method, err error) {
+	err = ask(ctx, at, access, func(a *asker) error {
+		methods, err = a.all()
+		return err
+	})
+	return methods, err
+}
+
+// Definition returns the definition of a method of a gRPC server, which its reflection has.
+func Definition(ctx context.Context, at tandem.Endpoint, access Access, method string) (m protoreflect.MethodDescriptor, err error) {
+	service := (&Method{Name: method}).Service()
+	err = ask(ctx, at, access, func(a *asker) error {
+		if err := a.load(service); err != nil {
+			return err
+		}
+		files, err := a.registry()
+		if err != nil {
+			return err
+		}
+		d, err := files.FindDescriptorByName(protoreflect.FullName(method))
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if m, ok = d.(protoreflect.MethodDescriptor); !ok {
+			return fmt.Errorf("%s is no method", method)
+		}
+		return nil
+	})
+	return m, err
+}
+
+// ask runs f with a stream to a server's reflection.
+func ask(ctx context.Context, at tandem.Endpoint, access Access, f func(*asker) error) error {
 	at.Protocol = "grpc"
 	opts := []client.Option{
 		client.WithProtocols(web.GRPC()),
@@ -52,14 +86,24 @@ func Reflection(ctx context.Context, at tandem.Endpoint, access Access) ([]Metho
 	}
 	c, err := client.Dial("only://server", opts...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = c.Close() }() // its error changes nothing here
-	methods, err := askServices(ctx, c, reflectionV1)
+	err = askBy(ctx, c, reflectionV1, f)
 	if tandem.CodeOf(err) == tandem.Unimplemented {
-		return askServices(ctx, c, reflectionAlpha)
+		return askBy(ctx, c, reflectionAlpha, f)
 	}
-	return methods, err
+	return err
+}
+
+// askBy is ask with one version of the reflection.
+func askBy(ctx context.Context, c *client.Client, method string, f func(*asker) error) error {
+	stream, err := client.Stream[reflection.ServerReflectionRequest, reflection.ServerReflectionResponse](ctx, c, method)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }() // it has answered by then
+	return f(&asker{stream, map[string]*descriptorpb.FileDescriptorProto{}})
 }
 
 // asker asks one question after the other.
@@ -68,14 +112,8 @@ type asker struct {
 	files  map[string]*descriptorpb.FileDescriptorProto
 }
 
-// askServices asks for the services, and for the definition of each.
-func askServices(ctx context.Context, c *client.Client, method string) ([]Method, error) {
-	stream, err := client.Stream[reflection.ServerReflectionRequest, reflection.ServerReflectionResponse](ctx, c, method)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = stream.Close() }() // it has answered by then
-	a := &asker{stream, map[string]*descriptorpb.FileDescriptorProto{}}
+// all returns the methods of all services.
+func (a *asker) all() ([]Method, error) {
 	answer, err := a.ask(&reflection.ServerReflectionRequest{
 		MessageRequest: &reflection.ServerReflectionRequest_ListServices{ListServices: "*"},
 	})
@@ -127,13 +165,18 @@ func (a *asker) load(service string) error {
 	return nil
 }
 
-// methods returns the methods of services.
-func (a *asker) methods(services []string) ([]Method, error) {
+// registry returns the definitions that have been loaded.
+func (a *asker) registry() (*protoregistry.Files, error) {
 	set := new(descriptorpb.FileDescriptorSet)
 	for _, f := range a.files {
 		set.File = append(set.File, f)
 	}
-	files, err := protodesc.FileOptions{AllowUnresolvable: true}.NewFiles(set)
+	return protodesc.FileOptions{AllowUnresolvable: true}.NewFiles(set)
+}
+
+// methods returns the methods of services.
+func (a *asker) methods(services []string) ([]Method, error) {
+	files, err := a.registry()
 	if err != nil {
 		return nil, err
 	}
