@@ -55,8 +55,12 @@ func (f *accessFlags) place(ctx context.Context, arg string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	c = f.over(c)
-	p := &place{target: c.Target}
+	return placeOf(ctx, f.over(c))
+}
+
+// placeOf returns what a context stands for.
+func placeOf(ctx context.Context, c contexts.Context) (p *place, err error) {
+	p = &place{target: c.Target}
 	if p.tls, err = c.TLS.Config(); err != nil {
 		return nil, usagef("TLS: %v", err)
 	}

@@ -45,6 +45,7 @@ func newCall(sh *shell) *cobra.Command {
 		Example: `tandem call tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'`,
 		Args:    wantArgs(2, 3),
 	}
+	cmd.ValidArgsFunction = complete(false, true, contextTargets, f.access.methodNames)
 	set := cmd.Flags()
 	set.DurationVar(&f.timeout, "timeout", 5*time.Second, "time for the call, all attempts together; none for streams by default")
 	set.BoolVar(&f.idempotent, "idempotent", false, "a second execution does no harm, so try again when in doubt")

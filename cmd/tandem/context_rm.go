@@ -9,10 +9,11 @@ import (
 
 func newContextRm(sh *shell) *cobra.Command {
 	return &cobra.Command{
-		Use:     "rm NAME",
-		Short:   "remove a context",
-		Example: "tandem context rm staging",
-		Args:    wantArgs(1, 1),
+		Use:               "rm NAME",
+		Short:             "remove a context",
+		Example:           "tandem context rm staging",
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: complete(false, false, contextNames),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, file, err := loadContexts()
 			if err != nil {

@@ -21,6 +21,7 @@ func newContextSet(sh *shell) *cobra.Command {
 	}
 	target := cmd.Flags().String("target", "", "what @NAME stands for; @NAME/Cart is that with /Cart appended")
 	access.add(cmd)
+	cmd.ValidArgsFunction = complete(false, false, contextNames)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		return setContext(sh, args[0], *target, &access)
 	}

@@ -9,10 +9,11 @@ import (
 
 func newContextUse(sh *shell) *cobra.Command {
 	return &cobra.Command{
-		Use:     "use NAME",
-		Short:   "make a context the current one, which @ alone stands for",
-		Example: "tandem context use prod",
-		Args:    wantArgs(1, 1),
+		Use:               "use NAME",
+		Short:             "make a context the current one, which @ alone stands for",
+		Example:           "tandem context use prod",
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: complete(false, false, contextNames),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, file, err := loadContexts()
 			if err != nil {

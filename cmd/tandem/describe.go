@@ -28,6 +28,7 @@ func newDescribe(sh *shell) *cobra.Command {
 	}
 	p := outputFlag(sh, cmd)
 	access.add(cmd)
+	cmd.ValidArgsFunction = complete(false, false, contextTargets, access.serviceNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		at, err := access.place(cmd.Context(), args[0])
 		if err != nil {

@@ -30,6 +30,19 @@ func newHelp(sh *shell) *cobra.Command {
 		Use:     "help [COMMAND]",
 		Short:   "print this, or what a command takes",
 		Example: "tandem help policy put",
+		ValidArgsFunction: func(cmd *cobra.Command, before []string, typed string) (completions, cobra.ShellCompDirective) {
+			var words completions
+			about, _, err := cmd.Root().Find(before)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			for _, sub := range about.Commands() {
+				if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), typed) {
+					words = append(words, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return words, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil {

@@ -19,6 +19,7 @@ func newInstanceClear(sh *shell) *cobra.Command {
 	}
 	f.add(cmd)
 	out := outputFlag(sh, cmd)
+	cmd.ValidArgsFunction = complete(true, false, contextTargets, instanceIDs)
 	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {
 		chosen, err := choose(ctx, e, args, true) // what is set for an instance outlives its listing
 		if err != nil {

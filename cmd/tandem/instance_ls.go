@@ -25,6 +25,7 @@ func newInstanceLs(sh *shell) *cobra.Command {
 		Args:    wantArgs(1, 1),
 	}
 	p := outputFlag(sh, cmd)
+	cmd.ValidArgsFunction = complete(false, false, contextTargets)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return inList(cmd.Context(), args[0], func(ctx context.Context, target string, e *override.Editor) error {
 			return showInstances(ctx, p, target, e)

@@ -19,6 +19,7 @@ func newInstanceRestore(sh *shell) *cobra.Command {
 	}
 	f.add(cmd)
 	out := outputFlag(sh, cmd)
+	cmd.ValidArgsFunction = complete(false, false, contextTargets)
 	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {
 		revision, err := strconv.Atoi(args[0])
 		if err != nil {

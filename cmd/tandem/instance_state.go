@@ -20,6 +20,7 @@ func newInstanceState(sh *shell, name, short string, state override.State) *cobr
 	}
 	f.add(cmd)
 	out := outputFlag(sh, cmd)
+	cmd.ValidArgsFunction = complete(true, false, contextTargets, instanceIDs)
 	until := lastFlag(cmd)
 	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {
 		chosen, err := choose(ctx, e, args, f.force)

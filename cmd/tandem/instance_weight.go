@@ -22,6 +22,7 @@ func newInstanceWeight(sh *shell) *cobra.Command {
 	}
 	f.add(cmd)
 	out := outputFlag(sh, cmd)
+	cmd.ValidArgsFunction = complete(true, false, contextTargets, instanceIDs)
 	until := lastFlag(cmd)
 	ramp := cmd.Flags().Duration("ramp", 0, "time in which the weight changes to the new one")
 	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {

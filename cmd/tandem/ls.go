@@ -30,6 +30,7 @@ func newLs(sh *shell) *cobra.Command {
 		Args:    wantArgs(1, 1),
 	}
 	p := outputFlag(sh, cmd)
+	cmd.ValidArgsFunction = complete(false, false, contextTargets)
 	watch := cmd.Flags().BoolP("watch", "w", false, "follow changes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		target, err := targetOf(args[0])

@@ -21,6 +21,7 @@ func newPolicyApplied(sh *shell) *cobra.Command {
 		Args:    wantArgs(1, 1),
 	}
 	p := outputFlag(sh, cmd)
+	cmd.ValidArgsFunction = complete(false, true, contextTargets)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		where, err := targetOf(args[0])
 		if err != nil {

@@ -23,6 +23,8 @@ func newPolicyPut(sh *shell) *cobra.Command {
 		Args:    wantArgs(2, 2),
 	}
 	change := authorFlags(cmd)
+	none := func(context.Context, []string) completions { return nil }
+	cmd.ValidArgsFunction = complete(false, true, none, contextTargets)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		where, err := targetOf(args[1])
 		if err != nil {

@@ -19,6 +19,7 @@ func newPolicyRestore(sh *shell) *cobra.Command {
 		Args:    wantArgs(2, 2),
 	}
 	change := authorFlags(cmd)
+	cmd.ValidArgsFunction = complete(false, false, contextTargets)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		where, err := targetOf(args[0])
 		if err != nil {
