@@ -22,6 +22,7 @@ import (
 // callFlags are the flags of tandem call.
 type callFlags struct {
 	timeout                       time.Duration
+	timed                         bool // timeout was given
 	idempotent, failover, several bool
 	stream                        bool
 	most                          int      // messages of a stream to receive; 0 for all
@@ -60,9 +61,7 @@ func newCall(sh *shell) *cobra.Command {
 		if len(args) > 2 {
 			text = args[2]
 		}
-		if !cmd.Flags().Changed("timeout") && f.stream {
-			f.timeout = 0
-		}
+		f.timed = cmd.Flags().Changed("timeout")
 		return interrupted(cmd.Context(), f.call(cmd.Context(), sh, [3]string{args[0], args[1], text}))
 	}
 	return cmd
@@ -80,10 +79,6 @@ func speaksGob(scheme string) bool { return strings.HasPrefix(scheme, "netrpc") 
 
 // call makes the call at a target, of a method, with a JSON text.
 func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
-	options, err := f.options()
-	if err != nil {
-		return err
-	}
 	input, err := openInput(sh.in, what[2])
 	if err != nil {
 		return err
@@ -97,6 +92,11 @@ func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
 	if err != nil {
 		return err
 	}
+	stream := f.stream || m.streams()
+	options, err := f.options(stream)
+	if err != nil {
+		return err
+	}
 	dial := append(at.options(), m.dial()...)
 	if f.failover {
 		dial = append(dial, client.WithFailMode(client.Failover))
@@ -106,7 +106,7 @@ func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
 		return err
 	}
 	defer func() { _ = c.Close() }() // its error changes nothing here
-	if f.stream || m.streams() {
+	if stream {
 		return f.converse(ctx, sh, &conversation{client: c, method: what[1], input: input, messages: m, options: options})
 	}
 	args, err := callArgs(input, f.several, m)
@@ -124,9 +124,10 @@ func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
 	return err
 }
 
-func (f *callFlags) options() ([]tandem.CallOption, error) {
+// options returns the options of a call. A stream has a timeout only if one was given.
+func (f *callFlags) options(stream bool) ([]tandem.CallOption, error) {
 	var options []tandem.CallOption
-	if f.timeout != 0 {
+	if f.timed || !stream {
 		options = append(options, client.Timeout(f.timeout))
 	}
 	if f.idempotent {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
@@ -149,6 +150,18 @@ func TestAnswerText(t *testing.T) {
 	for _, answer := range []string{"", "\x02\x01", "\xff\xff\xff\xff\x0f", "hello", pack(3) + "x"} {
 		if got, err := answerText([]byte(answer)); exitCode(err) != exitCall+int(tandem.Internal) {
 			t.Errorf("%q: got %q, %v", answer, got, err)
+		}
+	}
+}
+
+// TestStreamTimeout: a stream lives as long as messages flow, unless a timeout is given.
+func TestStreamTimeout(t *testing.T) {
+	for _, c := range []struct{ timed, stream, want bool }{
+		{false, false, true}, {true, false, true}, {false, true, false}, {true, true, true},
+	} {
+		options, err := (&callFlags{timeout: time.Second, timed: c.timed}).options(c.stream)
+		if err != nil || (len(options) == 1) != c.want {
+			t.Errorf("%+v: %d options, %v", c, len(options), err)
 		}
 	}
 }

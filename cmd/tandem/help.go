@@ -73,7 +73,7 @@ func printHelp(w io.Writer, cmd *cobra.Command) {
 		fmt.Fprint(w, "\ncommands:\n")
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() {
-				fmt.Fprintf(w, "  %-10s %s\n", sub.Name(), sub.Short)
+				fmt.Fprintf(w, "  %-11s %s\n", sub.Name(), sub.Short)
 			}
 		}
 		fmt.Fprintf(w, "\n%s COMMAND --help tells more.\n", cmd.CommandPath())
