@@ -96,14 +96,14 @@ func TestSteering(t *testing.T) {
 func applied(t *testing.T, e *override.Editor) error {
 	r, err := e.Rollout(t.Context())
 	if err == nil && (len(r.Applied) != 1 || r.Clients() != 1) {
-		err = &notYet{r.String()}
+		err = &notYetError{r.String()}
 	}
 	return err
 }
 
-type notYet struct{ text string }
+type notYetError struct{ text string }
 
-func (e *notYet) Error() string { return e.text }
+func (e *notYetError) Error() string { return e.text }
 
 // TestPolicyVersions puts policies, restores one, and sees the client follow each.
 func TestPolicyVersions(t *testing.T) {
@@ -129,7 +129,7 @@ func TestPolicyVersions(t *testing.T) {
 			within(t, follows, "version "+version, func() error {
 				reports, err := source.(policy.Reports).Applied(t.Context())
 				if r := policy.RolloutOf(version, reports); err == nil && len(r.Applied) != 1 {
-					err = &notYet{r.String()}
+					err = &notYetError{r.String()}
 				}
 				return err
 			})
