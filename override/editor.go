@@ -85,7 +85,7 @@ func (e *Editor) Read(ctx context.Context) (*Overrides, error) {
 // labels. The state [Enabled] is only written where something else withholds the instance. It
 // returns the overrides then in force.
 func (e *Editor) Set(ctx context.Context, r Request, set ...Override) (*Overrides, error) {
-	return e.edit(ctx, r, func(o *Overrides, list []tandem.Instance, c policy.Change) error {
+	return e.edit(ctx, r, false, func(o *Overrides, list []tandem.Instance, c policy.Change) error {
 		for i := range set {
 			s := set[i]
 			s.By, s.Why, s.At = c.By, c.Why, c.At
@@ -104,7 +104,7 @@ func (e *Editor) Set(ctx context.Context, r Request, set ...Override) (*Override
 // Clear removes what is set for instances and labels: states and weights. Only Instance and
 // Labels of match count.
 func (e *Editor) Clear(ctx context.Context, r Request, match ...Override) (*Overrides, error) {
-	return e.edit(ctx, r, func(o *Overrides, _ []tandem.Instance, _ policy.Change) error {
+	return e.edit(ctx, r, false, func(o *Overrides, _ []tandem.Instance, _ policy.Change) error {
 		o.Set = slices.DeleteFunc(o.Set, func(s Override) bool {
 			return slices.ContainsFunc(match, func(m Override) bool { return s.sameMatch(&m) })
 		})
@@ -112,7 +112,8 @@ func (e *Editor) Clear(ctx context.Context, r Request, match ...Override) (*Over
 	})
 }
 
-// Restore makes the overrides of an earlier revision the ones in force, as a change of its own.
+// Restore makes the overrides of an earlier revision the ones in force, as a change of its own,
+// also in place of a document that is not valid.
 // What has ended since is not restored.
 func (e *Editor) Restore(ctx context.Context, r Request, revision int) (*Overrides, error) {
 	v, err := e.Store.Version(ctx, revision)
@@ -123,23 +124,27 @@ func (e *Editor) Restore(ctx context.Context, r Request, revision int) (*Overrid
 	if err != nil {
 		return nil, err
 	}
-	return e.edit(ctx, r, func(o *Overrides, _ []tandem.Instance, _ policy.Change) error {
+	return e.edit(ctx, r, true, func(o *Overrides, _ []tandem.Instance, _ policy.Change) error {
 		o.Set = slices.Clone(old.Set)
 		return nil
 	})
 }
 
-// edit changes the overrides and checks the result against the registry's list.
-func (e *Editor) edit(ctx context.Context, r Request, change func(*Overrides, []tandem.Instance, policy.Change) error) (*Overrides, error) {
-	list, err := e.Instances(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("overrides: the list of instances is needed to check the change: %w", err)
-	}
+// edit changes the overrides and checks the result against the registry's list. replaces says that
+// the change does not depend on what is in force, which may then be invalid.
+func (e *Editor) edit(ctx context.Context, r Request, replaces bool, change func(*Overrides, []tandem.Instance, policy.Change) error) (*Overrides, error) {
 	var made *Overrides
-	_, err = e.Store.Edit(ctx, policy.Change{By: r.By, Why: r.Why}, func(now history.Version, c policy.Change) ([]byte, error) {
-		before, err := Parse([]byte(now.Text))
+	_, err := e.Store.Edit(ctx, policy.Change{By: r.By, Why: r.Why}, func(now history.Version, c policy.Change) ([]byte, error) {
+		list, err := e.Instances(ctx)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("overrides: the list of instances is needed to check the change: %w", err)
+		}
+		before, err := Parse([]byte(now.Text))
+		switch {
+		case err != nil && replaces:
+			before = new(Overrides) // clients did not take it either
+		case err != nil:
+			return nil, fmt.Errorf("%w; restore an earlier revision", err)
 		}
 		before.forget(c.At)
 		made = &Overrides{Change: c, Set: slices.Clone(before.Set)}
@@ -184,9 +189,8 @@ func (o *Overrides) put(s Override, list []tandem.Instance, now time.Time) {
 	if s.Ramp > 0 && s.From == 0 && s.Instance != "" {
 		s.From = o.weightNow(s.Instance, list, now)
 	}
-	count := len(o.Set)
 	o.Set = slices.DeleteFunc(o.Set, func(old Override) bool { return s.replaces(&old) })
-	if s.State == Enabled && len(o.Set) < count && !o.withholds(&s, list, now) {
+	if s.State == Enabled && s.Until.IsZero() && !o.withholds(&s, list, now) {
 		return
 	}
 	o.Set = append(o.Set, s)
@@ -229,5 +233,7 @@ func (e *Editor) Rollout(ctx context.Context) (policy.Rollout, error) {
 		return policy.Rollout{}, err
 	}
 	reports, err := policy.FromRegistry(documents, e.Store.Key).(policy.Reports).Applied(ctx)
-	return policy.RolloutOf(strconv.Itoa(v.Revision), reports), err
+	r := policy.RolloutOf(VersionOf([]byte(v.Text)), reports)
+	r.Version = strconv.Itoa(v.Revision)
+	return r, err
 }

@@ -146,6 +146,30 @@ func TestEditorRefuses(t *testing.T) {
 	}
 }
 
+// An invalid document, written by other means, can be replaced by an earlier revision, and by
+// nothing else. What is enabled already needs no override.
+func TestEditorRepairs(t *testing.T) {
+	m, _, e := service(t, 2)
+	ann := Request{By: "ann"}
+	if _, err := e.Set(t.Context(), ann, Override{Instance: "i1", State: Enabled}); !errors.Is(err, ErrUnchanged) {
+		t.Errorf("enabling what is enabled: %v", err)
+	}
+	o, err := e.Set(t.Context(), ann, Override{Instance: "i1", State: Disabled})
+	do(t, o, err)
+	m.PutDocument(e.Store.Key, []byte(`{"set": [{"instance": "i1", "state": "off"}]}`))
+	if _, err := e.Set(t.Context(), ann, Override{Instance: "i2", Weight: 3}); err == nil || !strings.Contains(err.Error(), "restore an earlier revision") {
+		t.Errorf("a change of an invalid document: %v", err)
+	}
+	o, err = e.Restore(t.Context(), ann, 1)
+	if do(t, o, err); o.Change.Revision != 3 || e.now(t) != "i2 (i1: disabled by ann)" {
+		t.Errorf("restored is %+v: %s", o, e.now(t))
+	}
+	m.PutDocument(e.Store.Key, nil)
+	if v, err := e.Store.Read(t.Context()); err != nil || v.Revision != 4 || v.Text != "" {
+		t.Errorf("a deletion by other means is %+v, %v", v, err)
+	}
+}
+
 // Of operators who disable all instances at once, one is refused.
 func TestConcurrentOperators(t *testing.T) {
 	_, _, e := service(t, 4)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry/adapter"
@@ -27,8 +26,8 @@ type Follower struct {
 	// File keeps the last document for a start while the registry does not answer; "" for none.
 	File string
 	Log  *slog.Logger // nil for no log
-	// Applied is called for each document with its version, or with why it was not applied. It
-	// must not block. It may be nil.
+	// Applied is called for each document with its version, see [VersionOf], and with why it was
+	// not applied, if so. It must not block. It may be nil.
 	Applied func(version string, err error)
 }
 
@@ -88,7 +87,11 @@ func (f *Follower) loop(views <-chan adapter.View, texts <-chan document, ended 
 	for {
 		select {
 		case v := <-views:
-			if view = &v; !known && cold == nil {
+			view = &v
+			switch {
+			case v.Stale != nil: // nor will the document come soon
+				known = true
+			case !known && cold == nil:
 				cold = time.After(firstWait)
 			}
 		case d := <-texts:
@@ -136,13 +139,15 @@ func (f *Follower) take(d document, before *Overrides) *Overrides {
 	o, err := Parse(d.text)
 	if err != nil {
 		f.Log.Warn("what operators set for the instances is not applied; the last stays", "error", err)
-		f.tell("", err)
+		f.tell(VersionOf(d.text), err)
 		return before
 	}
 	f.save(d.text)
 	if len(d.text) > 0 {
 		f.Log.Info("what operators set for the instances is applied", "revision", o.Change.Revision, "by", o.Change.By, "why", o.Change.Why)
-		f.tell(strconv.Itoa(o.Change.Revision), nil)
+		f.tell(VersionOf(d.text), nil)
+	} else if len(before.Set) > 0 {
+		f.Log.Warn("the overrides of the instances were deleted: nothing is set any more")
 	}
 	return o
 }

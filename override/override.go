@@ -6,6 +6,8 @@ package override
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +34,7 @@ const (
 // Limits of a document.
 const (
 	MaxOverrides = 2000
+	maxByLabels  = 200 // of these, how many may go by labels: each is compared with each instance
 	maxLabels    = 16
 )
 
@@ -84,10 +87,17 @@ func (o *Overrides) Validate() error {
 	if len(o.Set) > MaxOverrides {
 		return fmt.Errorf("overrides: %d of them, limit %d", len(o.Set), MaxOverrides)
 	}
+	byLabels := 0
 	for i := range o.Set {
 		if err := o.Set[i].Validate(); err != nil {
 			return fmt.Errorf("overrides: set[%d]: %w", i, err)
 		}
+		if o.Set[i].Instance == "" {
+			byLabels++
+		}
+	}
+	if byLabels > maxByLabels {
+		return fmt.Errorf("overrides: %d of them go by labels, limit %d", byLabels, maxByLabels)
 	}
 	return nil
 }
@@ -101,6 +111,8 @@ func (o *Override) Validate() error {
 		return fmt.Errorf("instance id of %d bytes, limit %d", len(o.Instance), tandem.MaxInstanceID)
 	case len(o.Labels) > maxLabels:
 		return fmt.Errorf("%d labels, limit %d", len(o.Labels), maxLabels)
+	case hasEmpty(o.Labels):
+		return errors.New("a label without a value would match every instance that does not have it")
 	case (o.State == "") == (o.Weight == 0):
 		return errors.New("want either a state or a weight")
 	case o.State != "" && o.State != Enabled && o.State != Disabled && o.State != Draining:
@@ -121,6 +133,15 @@ func (o *Override) checkWeight() error {
 		return errors.New("a ramp without a weight")
 	}
 	return nil
+}
+
+func hasEmpty(labels map[string]string) bool {
+	for name, value := range labels {
+		if name == "" || value == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // replaces reports whether an override takes the place of another one: both set a state, or both
@@ -171,16 +192,16 @@ type Effect struct {
 
 // Apply returns what the overrides make of a list. It changes neither.
 func (o *Overrides) Apply(list []tandem.Instance, now time.Time) Effect {
-	live, next := o.live(now)
-	e := Effect{Next: next}
-	if len(live) == 0 {
+	live := o.live(now)
+	e := Effect{Next: live.next}
+	if len(live.byID)+len(live.byLabels) == 0 {
 		e.Enabled = list
 		return e
 	}
 	e.Enabled = make([]tandem.Instance, 0, len(list))
 	for i := range list {
 		in := list[i]
-		state, weight := find(live, &in)
+		state, weight := live.find(&in)
 		if state != nil && state.State != Enabled {
 			if e.Withheld == nil {
 				e.Withheld = make(map[string]Override)
@@ -198,34 +219,40 @@ func (o *Overrides) Apply(list []tandem.Instance, now time.Time) Effect {
 	return e
 }
 
-// live returns the overrides that have not ended, those for an instance first, then the later
-// ones before the earlier ones, and when the next of them ends.
-func (o *Overrides) live(now time.Time) (live []*Override, next time.Time) {
-	for i := range slices.Backward(o.Set) {
-		if s := &o.Set[i]; !s.over(now) {
-			live = append(live, s)
-			next = sooner(next, s.Until)
-		}
-	}
-	slices.SortStableFunc(live, func(a, b *Override) int { return rank(a) - rank(b) })
-	return live, next
+// live are the overrides that have not ended.
+type live struct {
+	byID     map[string][]*Override // the later ones first
+	byLabels []*Override            // the later ones first
+	next     time.Time              // when the next of them ends; zero for never
 }
 
-func rank(o *Override) int {
-	if o.Instance != "" {
-		return 0
+func (o *Overrides) live(now time.Time) live {
+	l := live{byID: make(map[string][]*Override)}
+	for i := range slices.Backward(o.Set) {
+		s := &o.Set[i]
+		switch {
+		case s.over(now):
+			continue
+		case s.Instance != "":
+			l.byID[s.Instance] = append(l.byID[s.Instance], s)
+		default:
+			l.byLabels = append(l.byLabels, s)
+		}
+		l.next = sooner(l.next, s.Until)
 	}
-	return 1
+	return l
 }
 
 // find returns the override that sets the state of an instance, and the one that sets its weight.
-func find(live []*Override, in *tandem.Instance) (state, weight *Override) {
-	for _, s := range live {
-		switch {
-		case s.State != "" && state == nil && s.Matches(in):
-			state = s
-		case s.Weight != 0 && weight == nil && s.Matches(in):
-			weight = s
+func (l *live) find(in *tandem.Instance) (state, weight *Override) {
+	for _, list := range [][]*Override{l.byID[in.ID], l.byLabels} {
+		for _, s := range list {
+			switch {
+			case s.State != "" && state == nil && s.Matches(in):
+				state = s
+			case s.Weight != 0 && weight == nil && s.Matches(in):
+				weight = s
+			}
 		}
 	}
 	return state, weight
@@ -238,7 +265,7 @@ const steps = 50
 // registered is the weight with which the instance is registered.
 func (o *Override) weight(registered int, now time.Time) (int, time.Time) {
 	end := o.At.Add(time.Duration(o.Ramp))
-	if !now.Before(end) {
+	if o.Ramp == 0 || !now.Before(end) { // the clock of the writer may be ahead
 		return o.Weight, time.Time{}
 	}
 	from := o.From
@@ -264,6 +291,13 @@ func sooner(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// VersionOf returns by what clients and [Editor.Rollout] tell one document from another: the
+// beginning of its SHA-256. Its revision would not do, as it may be written by hand.
+func VersionOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
 }
 
 // String says in a few words what is set, by whom and why: "disabled by ann: the disk is full".

@@ -61,11 +61,12 @@ func TestApply(t *testing.T) {
 		{"one that is not listed", []Override{in("i9", off)}, "i1 i2 i3 i4"},
 		{"a zone", []Override{by("zone", "a", drain)}, "i2 i4 (i1: draining) (i3: draining)"},
 		{"a tag", []Override{by("disk", "3", light)}, "i1 i2 i3=10 i4"},
-		{"an unknown label", []Override{by("colour", "", off)}, "(i1: disabled) (i2: disabled) (i3: disabled) (i4: disabled)"},
+		{"an unknown label", []Override{by("colour", "red", off)}, "i1 i2 i3 i4"},
 		{"both labels", []Override{{Labels: map[string]string{"zone": "b", "disk": "4"}, State: Disabled}}, "i1 i2 i3 (i4: disabled)"},
 		{"the instance counts more", []Override{in("i1", on), by("zone", "a", off)}, "i1 i2 i4 (i3: disabled)"},
 		{"the later label counts", []Override{by("zone", "a", off), by("version", "1", on)}, "i1 i2 i3 i4"},
 		{"state and weight", []Override{in("i1", light), by("zone", "a", on), in("i2", off), in("i2", light)}, "i1=10 i3 i4 (i2: disabled)"},
+		{"a clock that is behind", []Override{in("i1", Override{Weight: 50, At: epoch().Add(time.Hour)})}, "i1=50 i2 i3 i4"},
 		{"one that has ended", []Override{in("i1", ended)}, "i1 i2 i3 i4"},
 	} {
 		if got := effect(&Overrides{Set: test.set}, instances(4), epoch()); got != test.want {
@@ -143,6 +144,7 @@ func TestParse(t *testing.T) {
 		`{"set": [{"instance": "a", "weight": 1, "ramp": "25h"}]}`:        "ramp",
 		`{"set": [{"instance": "a", "state": "disabled", "ramp": "5m"}]}`: "ramp",
 		`{"set": [{"instance": "a", "weight": 1, "wieght": 1}]}`:          "wieght",
+		`{"set": [{"labels": {"zone": ""}, "state": "disabled"}]}`:        "a label without a value",
 		`{"set": []} {}`: "more after",
 		`{"set": [{"instance": "` + strings.Repeat("x", 513) + `", "state": "enabled"}]}`: "513 bytes",
 	} {

@@ -21,7 +21,7 @@ func RolloutOf(version string, reports []Applied) Rollout {
 		switch {
 		case a.InForce == version:
 			r.Applied = append(r.Applied, a)
-		case a.Error != "" && (a.Version == version || a.Version == ""):
+		case a.Error != "" && a.Version == version:
 			r.Refused = append(r.Refused, a)
 		default:
 			r.Pending = append(r.Pending, a)
@@ -36,6 +36,9 @@ func (r Rollout) Clients() int { return len(r.Applied) + len(r.Refused) + len(r.
 // String says in one line how far the version is: "r7 is applied by 37 of 40 clients, 2 pending, 1
 // refused: …", with the reasons of clients that refused it.
 func (r Rollout) String() string {
+	if r.Clients() == 0 {
+		return r.Version + " is in force; no client has reported yet"
+	}
 	text := fmt.Sprintf("%s is applied by %d of %d clients", r.Version, len(r.Applied), r.Clients())
 	if n := len(r.Pending); n > 0 {
 		text += fmt.Sprintf(", %d pending", n)

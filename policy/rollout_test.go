@@ -15,10 +15,10 @@ func TestRollout(t *testing.T) {
 		{Client: "e", InForce: "r6", Error: "no such codec"},
 		{Client: "f", Version: "r5", InForce: "r4", Error: "of an older version"},
 	})
-	if got := r.String(); got != "r7 is applied by 2 of 6 clients, 2 pending, 2 refused: no such codec" {
+	if got := r.String(); got != "r7 is applied by 2 of 6 clients, 3 pending, 1 refused: no such codec" {
 		t.Error(got)
 	}
-	if got := policy.RolloutOf("r7", nil).String(); got != "r7 is applied by 0 of 0 clients" {
+	if got := policy.RolloutOf("r7", nil).String(); got != "r7 is in force; no client has reported yet" {
 		t.Error(got)
 	}
 }

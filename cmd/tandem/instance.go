@@ -59,7 +59,10 @@ func changer(p *listing.Printer, change instanceChange) func(*cobra.Command, []s
 			if err := change(ctx, e, args[1:]); err != nil {
 				return err
 			}
-			return showInstances(ctx, p, target, e)
+			if err := showInstances(ctx, p, target, e); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "tandem: the change is made, but the list can't be shown:", listing.Printable(err.Error()))
+			}
+			return nil
 		})
 	}
 }
@@ -88,7 +91,7 @@ func lastFlag(cmd *cobra.Command) (until func() time.Time) {
 		if *lasts == 0 {
 			return time.Time{}
 		}
-		return time.Now().Add(*lasts).UTC().Truncate(time.Second)
+		return time.Now().Add(*lasts + time.Second).UTC().Truncate(time.Second)
 	}
 }
 
@@ -103,7 +106,11 @@ func choose(ctx context.Context, e *override.Editor, args []string, unlisted boo
 	for _, arg := range args {
 		listed := slices.ContainsFunc(list, func(in tandem.Instance) bool { return in.ID == arg })
 		if labels := parseLabels(arg); labels != nil && !listed {
-			chosen = append(chosen, override.Override{Labels: labels})
+			o := override.Override{Labels: labels}
+			if !unlisted && !slices.ContainsFunc(list, func(in tandem.Instance) bool { return o.Matches(&in) }) {
+				return nil, fmt.Errorf("no listed instance has %s; tandem instance ls -o wide shows labels; --force sets it all the same", arg)
+			}
+			chosen = append(chosen, o)
 			continue
 		}
 		if !listed && !unlisted {

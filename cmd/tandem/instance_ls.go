@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,9 +38,10 @@ func newInstanceLs(sh *shell) *cobra.Command {
 // instanceList is what the commands print of a list of instances. Its fields are documented in
 // docs/cli.md.
 type instanceList struct {
-	Target    string           `json:"target"`
-	Instances []listedInstance `json:"instances"`
-	Rollout   *rollout         `json:"rollout,omitempty"` // nil if nothing was ever set
+	Target    string              `json:"target"`
+	Instances []listedInstance    `json:"instances"`
+	Set       []override.Override `json:"set,omitempty"`     // all overrides in force
+	Rollout   *rollout            `json:"rollout,omitempty"` // nil if nothing was ever set
 }
 
 // listedInstance is an instance in a list.
@@ -68,9 +70,9 @@ func showInstances(ctx context.Context, p *listing.Printer, target string, e *ov
 	}
 	o, err := e.Read(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; clients go by what they read before; tandem instance restore TARGET REVISION replaces it", err)
 	}
-	value := instanceList{registry.Redact(target), withOverrides(list, o, time.Now()), nil}
+	value := instanceList{Target: registry.Redact(target), Instances: withOverrides(list, o, time.Now())}
 	notes := []string(nil)
 	if o.Change.Revision > 0 {
 		r, err := e.Rollout(ctx)
@@ -78,6 +80,12 @@ func showInstances(ctx context.Context, p *listing.Printer, target string, e *ov
 			return err
 		}
 		value.Rollout, notes = rolloutOf(o.Change.Revision, &r), []string{"revision " + r.String()}
+	}
+	value.Set = o.Set
+	for i := range o.Set {
+		if s := &o.Set[i]; !slices.ContainsFunc(list, func(in tandem.Instance) bool { return s.Matches(&in) }) {
+			notes = append(notes, describeOverride(s)+", which is not listed: "+s.String())
+		}
 	}
 	out := instanceTable(value.Instances)
 	out.Notes, out.Value = notes, value

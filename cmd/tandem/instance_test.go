@@ -42,7 +42,7 @@ func TestInstance(t *testing.T) {
 		says []string
 	}{
 		{"ls T", exitOK, []string{"cart-1    enabled  100     1.1      z1    tcp://127.0.0.1:1  -\n"}},
-		{"disable --by ann T cart-1", exitOK, []string{"cart-1    disabled  -       1.1", "by ann\n", "revision 1 is applied by 0 of 0 clients"}},
+		{"disable --by ann T cart-1", exitOK, []string{"cart-1    disabled  -       1.1", "by ann\n", "revision 1 is in force; no client has reported yet"}},
 		{"disable --by bob T cart-2", exitRefused, []string{"1 of 2 instances get calls now: no instance of the service would be left"}},
 		{"drain --by bob T zone=z2", exitRefused, []string{"no instance of the service would be left"}},
 		{"enable --by bob T cart-1", exitOK, []string{"cart-1    enabled"}},
@@ -58,7 +58,9 @@ func TestInstance(t *testing.T) {
 		{"disable --by ann --force T cart-9", exitOK, nil},
 		{"disable T", exitUsage, []string{"instance disable wants TARGET INSTANCE…, got 1"}},
 		{"weight T cart-1 heavy", exitUsage, []string{`weight "heavy"`}},
-		{"weight T cart-1 0", exitFailed, []string{"want either a state or a weight"}},
+		{"weight T cart-1 0", exitUsage, []string{"instance disable stops the calls"}},
+		{"disable T zone=nope", exitFailed, []string{"no listed instance has zone=nope"}},
+		{"disable T zone=", exitFailed, []string{"no listed instance has zone="}},
 		{"ls", exitUsage, []string{"instance ls wants TARGET, got 0"}},
 		{"ls static://a:1", exitUsage, []string{"want a list in a registry"}},
 		{"sing T", exitUsage, []string{`no command "instance sing"; tandem instance --help lists them`}},

@@ -28,8 +28,8 @@ func newInstanceWeight(sh *shell) *cobra.Command {
 	cmd.RunE = changer(out, func(ctx context.Context, e *override.Editor, args []string) error {
 		last := len(args) - 1
 		weight, err := strconv.Atoi(args[last])
-		if err != nil {
-			return usagef("weight %q: want a number from 1 to %d", args[last], tandem.MaxWeight)
+		if err != nil || weight < 1 || weight > tandem.MaxWeight {
+			return usagef("weight %q: want a number from 1 to %d; tandem instance disable stops the calls", args[last], tandem.MaxWeight)
 		}
 		chosen, err := choose(ctx, e, args[:last], f.force)
 		if err != nil {

@@ -19,10 +19,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process
 	code := run(ctx, &shell{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -41,7 +44,7 @@ func run(ctx context.Context, sh *shell, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errShown) {
-		fmt.Fprintln(sh.err, "tandem:", describe(err))
+		fmt.Fprintln(sh.err, "tandem:", listing.Printable(describe(err)))
 	}
 	return exitCode(err)
 }

@@ -23,6 +23,7 @@ func newPolicyPut(sh *shell) *cobra.Command {
 		Args:    wantArgs(2, 2),
 	}
 	change := authorFlags(cmd)
+	force := cmd.Flags().Bool("force", false, "also in place of a document that is no valid policy")
 	none := func(context.Context, []string) completions { return nil }
 	cmd.ValidArgsFunction = complete(false, true, none, contextTargets)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -30,14 +31,15 @@ func newPolicyPut(sh *shell) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return putPolicy(cmd.Context(), sh, *change, args[0], where)
+		return putPolicy(cmd.Context(), sh, *change, args[0], where, *force)
 	}
 	return cmd
 }
 
 // putPolicy checks the policy in a file and writes it, as JSON, to a place that clients read: a
-// file, or a document of a registry, which keeps the versions before.
-func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where string) error {
+// file, or a document of a registry, which keeps the versions before. A document that is no valid
+// policy may be something else, such as a listed instance, and is replaced by force only.
+func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where string, force bool) error {
 	text, p, err := parsePolicy(sh, path)
 	if err != nil {
 		return err
@@ -46,6 +48,13 @@ func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where stri
 		err = replaceFile(where, text)
 	} else {
 		err = inStore(ctx, where, func(ctx context.Context, s history.Store) error {
+			now, err := s.Read(ctx)
+			if err != nil {
+				return err
+			}
+			if _, err := policy.Parse([]byte(now.Text)); err != nil && now.Text != "" && !force {
+				return fmt.Errorf("what is at %s now is no valid policy; --force replaces it all the same: %w", s.Key, err)
+			}
 			v, err := history.PutPolicy(ctx, s, c, p)
 			text = []byte(v.Text)
 			return err

@@ -97,7 +97,7 @@ func (s Store) Edit(ctx context.Context, c policy.Change, edit func(now Version,
 			continue
 		}
 		if err != nil {
-			return Version{}, err
+			return Version{}, fmt.Errorf("%w; the change may be in force all the same: look at the history", err)
 		}
 		made := Version{Change: c, Text: string(text)}
 		if err := s.record(ctx, now, made); err != nil {
@@ -137,30 +137,27 @@ func (s Store) read(ctx context.Context) (now Version, kept []Version, err error
 	return identify(string(text), kept), kept, nil
 }
 
-// identify returns the version that a text is. A text that was not recorded has its own Change
-// if that is newer than the recorded ones, else the next number: it was written by other means.
+// identify returns the version that a text is: the last one that is recorded, or the next one. The
+// next one has the text's own Change if that has its number; else it was written by other means.
 func identify(text string, kept []Version) Version {
-	for _, v := range slices.Backward(kept) {
-		if v.Omitted == "" && v.Text == text || v.Omitted != "" && v.Omitted == sum(text) {
-			v.Text, v.Omitted = text, ""
-			return v
-		}
+	before := last(kept)
+	if before.Omitted == "" && before.Text == text || before.Omitted != "" && before.Omitted == sum(text) {
+		before.Text, before.Omitted = text, ""
+		return before
 	}
 	now := Version{Text: text}
-	if text == "" {
-		return now
-	}
+	now.Revision = before.Revision + 1
 	var own struct {
 		Change policy.Change `json:"change"`
 	}
-	if json.Unmarshal([]byte(text), &own) == nil && own.Change.Revision > last(kept).Revision {
+	if json.Unmarshal([]byte(text), &own) == nil && (own.Change.Revision == now.Revision || len(kept) == 0 && own.Change.Revision > 0 && own.Change.Revision < maxRevision) {
 		now.Change = own.Change
-	}
-	if now.Revision == 0 {
-		now.Revision = last(kept).Revision + 1
 	}
 	return now
 }
+
+// maxRevision bounds what is believed of a document whose history is lost.
+const maxRevision = 1 << 30
 
 func sum(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -66,7 +67,7 @@ func Load(name string) (*File, error) {
 	f := new(File)
 	in := yaml.NewDecoder(bytes.NewReader(text))
 	in.KnownFields(true)
-	if err := in.Decode(f); err != nil {
+	if err := in.Decode(f); err != nil && !errors.Is(err, io.EOF) { // an empty file has no contexts
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if f.Contexts == nil {

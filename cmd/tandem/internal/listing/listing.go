@@ -212,11 +212,22 @@ func printable(text string) string {
 		return "-"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
+		if r == '\n' {
 			return ' '
 		}
-		return r
+		return visible(r)
 	}, text)
+}
+
+// Printable returns a text in which blanks stand in place of control characters, which could
+// change what a terminal shows. Lines stay.
+func Printable(text string) string { return strings.Map(visible, text) }
+
+func visible(r rune) rune {
+	if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
+		return ' '
+	}
+	return r
 }
 
 // Control sequences of ECMA-48 for colors.
