@@ -113,8 +113,7 @@ func (e *Editor) Clear(ctx context.Context, r Request, match ...Override) (*Over
 }
 
 // Restore makes the overrides of an earlier revision the ones in force, as a change of its own,
-// also in place of a document that is not valid.
-// What has ended since is not restored.
+// also in place of a document that is not valid. What has ended since is not restored.
 func (e *Editor) Restore(ctx context.Context, r Request, revision int) (*Overrides, error) {
 	v, err := e.Store.Version(ctx, revision)
 	if err != nil {
@@ -139,12 +138,12 @@ func (e *Editor) edit(ctx context.Context, r Request, replaces bool, change func
 		if err != nil {
 			return nil, fmt.Errorf("overrides: the list of instances is needed to check the change: %w", err)
 		}
-		before, err := Parse([]byte(now.Text))
+		before, invalid := Parse([]byte(now.Text))
 		switch {
-		case err != nil && replaces:
+		case invalid != nil && replaces:
 			before = new(Overrides) // clients did not take it either
-		case err != nil:
-			return nil, fmt.Errorf("%w; restore an earlier revision", err)
+		case invalid != nil:
+			return nil, fmt.Errorf("%w; restore an earlier revision", invalid)
 		}
 		before.forget(c.At)
 		made = &Overrides{Change: c, Set: slices.Clone(before.Set)}
@@ -152,7 +151,8 @@ func (e *Editor) edit(ctx context.Context, r Request, replaces bool, change func
 			return nil, err
 		}
 		made.forget(c.At)
-		if err := check(before, made, list, r.AllowEmpty); err != nil {
+		err = check(before, made, list, r.AllowEmpty)
+		if err != nil && (invalid == nil || !errors.Is(err, ErrUnchanged)) {
 			return nil, err
 		}
 		return json.MarshalIndent(made, "", "  ")

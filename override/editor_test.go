@@ -164,8 +164,14 @@ func TestEditorRepairs(t *testing.T) {
 	if do(t, o, err); o.Change.Revision != 3 || e.now(t) != "i2 (i1: disabled by ann)" {
 		t.Errorf("restored is %+v: %s", o, e.now(t))
 	}
+	o, err = e.Set(t.Context(), ann, Override{Instance: "i1", State: Enabled})
+	do(t, o, err)
+	m.PutDocument(e.Store.Key, []byte(`{"set": [{}]}`))
+	if o, err = e.Restore(t.Context(), ann, 4); err != nil || len(o.Set) != 0 {
+		t.Errorf("nothing is set in revision 4: %+v, %v", o, err)
+	}
 	m.PutDocument(e.Store.Key, nil)
-	if v, err := e.Store.Read(t.Context()); err != nil || v.Revision != 4 || v.Text != "" {
+	if v, err := e.Store.Read(t.Context()); err != nil || v.Revision != 7 || v.Text != "" {
 		t.Errorf("a deletion by other means is %+v, %v", v, err)
 	}
 }
