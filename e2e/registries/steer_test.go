@@ -73,13 +73,6 @@ func TestSteering(t *testing.T) {
 		}
 		within(t, follows, "the client's report", func() error { return applied(t, e) })
 
-		c.backend.kill()
-		if by := l.during("the registry is down", 2*time.Second); by["b"] != 0 {
-			t.Errorf("b is disabled, and answers: %v", by)
-		}
-		c.backend.start()
-		c.listed(ttl+20*time.Second, "a", "b", "c")
-
 		set(override.Override{Instance: "b", State: override.Enabled}, override.Override{Instance: "a", Weight: 400})
 		l.soon("b is enabled, and a has the weight of four", func(by map[string]int) bool { return by["b"] > 0 && by["a"] > by["b"]+by["c"] })
 		if _, err := e.Restore(t.Context(), ann, 1); err != nil {
@@ -88,6 +81,17 @@ func TestSteering(t *testing.T) {
 		l.soon("the first revision is restored", func(by map[string]int) bool { return by["b"] == 0 && by["c"] > by["a"]/2 })
 		if kept, err := e.Store.Versions(t.Context()); err != nil || len(kept) != 3 || kept[1].By != "ann" {
 			t.Errorf("the versions are %+v, %v", kept, err)
+		}
+
+		// Last, as a client that has lost its registry asks again after a pause of some seconds.
+		c.backend.kill()
+		if by := l.during("the registry is down", 2*time.Second); by["b"] != 0 {
+			t.Errorf("b is disabled, and answers: %v", by)
+		}
+		c.backend.start()
+		c.listed(ttl+20*time.Second, "a", "b", "c")
+		if by := l.during("the registry is back", time.Second); by["b"] != 0 {
+			t.Errorf("b is disabled, and answers: %v", by)
 		}
 	})
 }
