@@ -93,6 +93,8 @@ func text(field string) schema {
 		return schema{"enum": Picks()}
 	case "Policy.Version":
 		return schema{"type": "string", "minLength": 1, "maxLength": 128}
+	case "Change.By", "Change.Why":
+		return schema{"type": "string", "minLength": 1, "maxLength": MaxReason}
 	}
 	return schema{"type": "string", "minLength": 1}
 }

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -71,6 +72,8 @@ func some(r *rand.Rand, t reflect.Type) any {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		return some(r, t.Elem())
+	case t == reflect.TypeFor[time.Time]():
+		return []any{"2026-11-21T08:00:00Z", "2026-11-21T08:00:00.5+01:00", "2026-11-21", "", nil, 7}[r.IntN(6)]
 	case t == reflect.TypeFor[policy.Duration]():
 		t = reflect.TypeFor[string]()
 	case t.Kind() == reflect.Map:
