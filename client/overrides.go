@@ -7,15 +7,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tandem-rpc/tandem/registry/adapter"
-
 	"github.com/tandem-rpc/tandem/override"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
 )
 
-// watcher returns what watches the list of instances: the keeper, with what operators set for
-// the instances if the registry keeps that.
+// watcher returns the function that watches the list of instances. It applies the overrides of
+// the list if the registry keeps documents.
 func (c *Client) watcher(k *adapter.Keeper, r registry.Resolver, t registry.Target) func(ctx context.Context) error {
 	watch := func(ctx context.Context, update func(adapter.View)) error { return k.Watch(ctx, r, t, update) }
 	plain := func(ctx context.Context) error { return watch(ctx, c.pool.Update) }
@@ -25,7 +24,7 @@ func (c *Client) watcher(k *adapter.Keeper, r registry.Resolver, t registry.Targ
 	}
 	documents, key, err := of.DocumentsOf(t)
 	if err != nil {
-		c.log().Warn("what operators set for the instances is not followed", "error", err)
+		c.log().Warn("overrides of the instances are not followed", "error", err)
 		return plain
 	}
 	f := override.Follower{Documents: documents, Key: key, File: c.overridesFile(t), Log: c.log(), Applied: c.takeOverrides}

@@ -113,7 +113,7 @@ func TestEditorRefuses(t *testing.T) {
 		set  Override
 		want string
 	}{
-		"nobody":  {Request{Why: "x"}, off("i1"), "who makes it"},
+		"author":  {Request{Why: "x"}, off("i1"), "who makes it"},
 		"invalid": {ann, Override{Instance: "i1"}, "a state or a weight"},
 		"past":    {ann, Override{Instance: "i1", State: Disabled, Until: time.Now().Add(-time.Hour)}, "is over"},
 		"all":     {ann, Override{Labels: map[string]string{"version": "1"}, State: Draining}, ErrEmpty.Error()},
@@ -220,7 +220,7 @@ func TestRampBeginsWhereItIs(t *testing.T) {
 	}
 }
 
-// A change is refused while the registry can't be read: nobody knows what it would leave.
+// A change is refused while the registry can't be read, as its effect can't be checked.
 func TestEditorWithoutList(t *testing.T) {
 	_, _, e := service(t, 2)
 	e.Instances = func(context.Context) ([]tandem.Instance, error) { return nil, errors.New("the registry is down") }

@@ -73,7 +73,7 @@ func (f *Follower) watchDocument(ctx context.Context, texts chan<- document) {
 		}
 	}
 	if err := f.Documents.WatchDocument(ctx, f.Key, deliver); ctx.Err() == nil {
-		deliver(nil, fmt.Errorf("what operators set is not followed any more: %w", err))
+		deliver(nil, fmt.Errorf("overrides are not followed any more: %w", err))
 	}
 }
 
@@ -133,21 +133,21 @@ func (f *Follower) take(d document, before *Overrides) *Overrides {
 	case errors.Is(d.err, registry.ErrNoDocument):
 		d.text, d.err = nil, nil
 	case d.err != nil:
-		f.Log.Warn("what operators set for the instances can't be read; the last that was read stays", "error", d.err)
+		f.Log.Warn("overrides can't be read; those that were read last stay in force", "error", d.err)
 		return before
 	}
 	o, err := Parse(d.text)
 	if err != nil {
-		f.Log.Warn("what operators set for the instances is not applied; the last stays", "error", err)
+		f.Log.Warn("overrides are invalid; those before stay in force", "error", err)
 		f.tell(VersionOf(d.text), err)
 		return before
 	}
 	f.save(d.text)
 	if len(d.text) > 0 {
-		f.Log.Info("what operators set for the instances is applied", "revision", o.Change.Revision, "by", o.Change.By, "why", o.Change.Why)
+		f.Log.Info("overrides are applied", "revision", o.Change.Revision, "by", o.Change.By, "why", o.Change.Why)
 		f.tell(VersionOf(d.text), nil)
 	} else if len(before.Set) > 0 {
-		f.Log.Warn("the overrides of the instances were deleted: nothing is set any more")
+		f.Log.Warn("overrides were deleted: all listed instances get calls again")
 	}
 	return o
 }

@@ -1,7 +1,8 @@
-// Package override (experimental) is what operators set for the instances of a service, as data:
-// an instance, or all with certain labels, is disabled, draining, or has another weight. It lies
-// in a document of the registry beside the list of instances, so it stays when a server starts
-// again, and it says who set it, when and why. Clients follow it; [Editor] changes it.
+// Package override (experimental) takes instances of a service out of use, and changes their
+// weight. An operator sets an override for one instance, or for all that have certain labels:
+// disabled, draining, or another weight. The overrides of a service are a document of the registry
+// beside the list of instances, so they stay when a server starts again, and each says who set it,
+// when and why. Clients follow the document; [Editor] changes it.
 package override
 
 import (
@@ -300,7 +301,7 @@ func VersionOf(text []byte) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// String says in a few words what is set, by whom and why: "disabled by ann: the disk is full".
+// String describes the override and its author: "disabled by ann: the disk is full".
 func (o *Override) String() string {
 	text := string(o.State)
 	if o.Weight > 0 {

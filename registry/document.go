@@ -44,7 +44,7 @@ type DocumentWriter interface {
 // DocumentFinder is implemented by a [Resolver] whose registry stores documents.
 type DocumentFinder interface {
 	// DocumentsOf returns the documents of the registry that a target names, and the key
-	// of the document with what operators set for the target's list. That document is
+	// of the document with the overrides of the target's list (see package override). That document is
 	// beside the list, and not in it. The key is the same for all targets that name the
 	// same list, whatever their options. d is a [DocumentWriter], too, and has nothing to
 	// close. DocumentsOf sends no request; it fails for a target that can never work.
@@ -55,7 +55,7 @@ type DocumentFinder interface {
 // so that it is not below a list whose path is /tandem, where some registries would look.
 const overridesPath = "/tandem-overrides/"
 
-// OverridesKey returns the key of the document with what operators set for a list, for
+// OverridesKey returns the key of the document with the overrides of a list, for
 // registries in which lists and documents have paths, such as /shop/Cart. It is
 // /tandem-overrides, followed by the path of the list, with or without its first slash. An
 // element "applied" gets an underscore in front, because the reports on a document may be

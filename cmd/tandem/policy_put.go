@@ -48,12 +48,10 @@ func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where stri
 		err = replaceFile(where, text)
 	} else {
 		err = inStore(ctx, where, func(ctx context.Context, s history.Store) error {
-			now, err := s.Read(ctx)
-			if err != nil {
-				return err
-			}
-			if _, err := policy.Parse([]byte(now.Text)); err != nil && now.Text != "" && !force {
-				return fmt.Errorf("what is at %s now is no valid policy; --force replaces it all the same: %w", s.Key, err)
+			if !force {
+				if err := isPolicy(ctx, s); err != nil {
+					return err
+				}
 			}
 			v, err := history.PutPolicy(ctx, s, c, p)
 			text = []byte(v.Text)
@@ -64,6 +62,18 @@ func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where stri
 		return interrupted(ctx, err)
 	}
 	fmt.Fprintf(sh.out, "%s: version %s is written\n", where, policy.VersionOf(text))
+	return nil
+}
+
+// isPolicy returns an error if there is a document that is no valid policy.
+func isPolicy(ctx context.Context, s history.Store) error {
+	now, err := s.Read(ctx)
+	if err != nil || now.Text == "" {
+		return err
+	}
+	if _, err := policy.Parse([]byte(now.Text)); err != nil {
+		return fmt.Errorf("the document at %s is no valid policy; --force replaces it all the same: %w", s.Key, err)
+	}
 	return nil
 }
 

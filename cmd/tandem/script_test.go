@@ -32,7 +32,7 @@ func (m checked) Run() (code int) {
 }
 
 // TestScripts runs the scripts of testdata/script, which show what the commands do and print.
-// With TANDEM_UPDATE set, it writes the golden files in them anew.
+// With TANDEM_UPDATE set, it replaces the expected output in the scripts by what the commands print.
 func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs processes")

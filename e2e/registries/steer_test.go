@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/history"
 )
 
-// follows is how long clients may take to follow what operators set.
+// follows is how long clients may take to follow a change of overrides.
 const follows = 2 * time.Second
 
 // soon waits until calls are answered as good wants, for at most follows, and returns how long

@@ -178,8 +178,9 @@ func (m *Machine) Take() *buffer.Buffer {
 // HasOutput reports whether Take would return something.
 func (m *Machine) HasOutput() bool { return m.out != nil || m.ring.ready(m) }
 
-// Receive handles one frame. c is for a request frame; else it may be nil. The payload is copied where it is kept, except that the Message of an event's
-// Request is a part of it. An error is fatal for the connection.
+// Receive handles one frame. c must be given with a request frame; else it may be nil. Receive
+// copies what it keeps of the payload, but the Message of an event's Request is a part of the
+// payload. An error is fatal for the connection.
 func (m *Machine) Receive(h wire.Header, payload []byte, now int64, c *Incoming) (Event, error) {
 	m.frames++
 	switch h.Type {

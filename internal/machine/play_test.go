@@ -327,8 +327,8 @@ var (
 	}
 )
 
-// checkWords fails for a word that is neither a flag nor a field, so that no slip of the pen is
-// taken for nothing.
+// checkWords fails for a word that is neither a flag nor a field, so that a typing error is
+// not ignored.
 func checkWords(t *testing.T, list []string) {
 	t.Helper()
 	for _, w := range list {

@@ -104,7 +104,7 @@ func TestVersionsAreKept(t *testing.T) {
 func TestEditNeedsAName(t *testing.T) {
 	_, s := store()
 	if _, err := s.Edit(t.Context(), policy.Change{Why: "no reason"}, set("a")); err == nil {
-		t.Error("a change by nobody is accepted")
+		t.Error("a change without an author is accepted")
 	}
 }
 

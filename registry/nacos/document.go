@@ -60,7 +60,7 @@ func (r *Registry) DocumentsOf(target registry.Target) (d registry.Documents, ke
 	return r.resolver.DocumentsOf(target)
 }
 
-// overridesKey returns the key of the document with what operators set for the service.
+// overridesKey returns the key of the document with the overrides of the service.
 func (p place) overridesKey() string {
 	dataID := overridesOf + p.service
 	if len(dataID) > maxDataID {

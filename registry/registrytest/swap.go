@@ -138,7 +138,7 @@ func (s *swapper) foreign(ctx context.Context) func() error {
 	return func() error {
 		return steps(
 			put("foreign"), s.refused(ctx, "foreign", "again", "new"), s.swap(ctx, "foreign", "ours"),
-			put(""), s.refused(ctx, "", "ours", "new"), s.swap(ctx, "", "anew"),
+			put(""), s.refused(ctx, "", "ours", "new"), s.swap(ctx, "", "again"),
 		)
 	}
 }
@@ -148,7 +148,7 @@ func (s *swapper) bounds(ctx context.Context) error {
 	if s.h.Key == "" {
 		return nil
 	}
-	err := s.w.SwapDocument(ctx, s.h.Key, []byte("anew"), make([]byte, registry.MaxDocument+1))
+	err := s.w.SwapDocument(ctx, s.h.Key, []byte("again"), make([]byte, registry.MaxDocument+1))
 	if err == nil || errors.Is(err, registry.ErrChanged) {
 		return errors.Join(errors.New("a document that is too large is accepted"), err)
 	}
@@ -165,7 +165,7 @@ func (s *swapper) bounds(ctx context.Context) error {
 	} else if err := s.named(err); err != nil {
 		return err
 	}
-	return s.holds(ctx, "anew")
+	return s.holds(ctx, "again")
 }
 
 // writerInOutage checks that in an outage neither method takes the document for absent or
