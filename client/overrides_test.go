@@ -74,6 +74,7 @@ func newShop(t *testing.T, opts ...client.Option) *shop {
 			t.Error(err)
 		}
 	})
+	synctest.Wait() // until it is connected to all: calls before that go to those that are
 	return s
 }
 
