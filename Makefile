@@ -222,8 +222,8 @@ bombs: ## Send 1,024 bombs of each protocol and compressor at the same time: a s
 flood: ## Open 2,000 silent connections a second for 30 s, and 1,000 honest ones beside them: none may fail
 	$(GO) test -run TestSilentFlood -v -count=1 ./server -flood 30s -flood-rate 2000 -flood-honest 1000 -flood-networks 65536 -flood-p99 500ms
 
-interop: ## Have suites and clients of other projects test protocol/web, and write docs/interop.md; installs what it can
-	cd e2e/interop && GOWORK=off $(GO) run ./run -bin $(BIN)/interop -out $(CURDIR)/docs/interop.md
+interop: ## Have suites and clients of other projects test protocol/web, and write docs/reference/interop.md; installs what it can
+	cd e2e/interop && GOWORK=off $(GO) run ./run -bin $(BIN)/interop -out $(CURDIR)/docs/reference/interop.md
 
 interop-short: ## Those of them that are written in Go
 	cd e2e/interop && GOWORK=off $(GO) run ./run -bin $(BIN)/interop -short

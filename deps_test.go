@@ -34,7 +34,7 @@ type row struct {
 //
 // Do not change the table to fix a build. A new row, or a package that moves
 // to another layer, is a change of the architecture: it needs a reason, and
-// docs/imports.md holds the same table.
+// docs/reference/imports.md holds the same table.
 var importTable = []row{
 	{layer: 0, folder: "."},
 	{layer: 0, folder: "internal/buffer"},
@@ -191,28 +191,28 @@ func TestImportTableForbids(t *testing.T) {
 	}
 }
 
-var writeTable = flag.Bool("write-table", false, "write the import table into docs/imports.md")
+var writeTable = flag.Bool("write-table", false, "write the import table into docs/reference/imports.md")
 
-// TestImportTableIsDocumented checks that docs/imports.md has the table, in its order:
+// TestImportTableIsDocumented checks that docs/reference/imports.md has the table, in its order:
 // "go test . -run ImportTable -write-table" writes it there.
 func TestImportTableIsDocumented(t *testing.T) {
 	const begin, end = "<!-- import table begins -->\n", "<!-- import table ends -->\n"
-	text, err := os.ReadFile("docs/imports.md")
+	text, err := os.ReadFile("docs/reference/imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, found := strings.Cut(string(text), begin)
 	old, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		t.Fatal("docs/imports.md lacks the marks of the import table")
+		t.Fatal("docs/reference/imports.md lacks the marks of the import table")
 	}
 	table := documented(importTable)
 	switch {
 	case old == table:
 	case *writeTable:
-		err = os.WriteFile("docs/imports.md", []byte(before+begin+table+end+after), 0o644)
+		err = os.WriteFile("docs/reference/imports.md", []byte(before+begin+table+end+after), 0o644)
 	default:
-		err = errors.New(`the table in docs/imports.md is stale: run "go test . -run ImportTable -write-table"`)
+		err = errors.New(`the table in docs/reference/imports.md is stale: run "go test . -run ImportTable -write-table"`)
 	}
 	if err != nil {
 		t.Error(err)

@@ -194,7 +194,7 @@ func WithMaxConcurrency(calls, queue int) Option {
 // with ResourceExhausted, so that it works on those whose callers still wait.
 func WithoutOverloadControl() Option { return func(o *options) { o.guarded = false } }
 
-// WithOverloadControl changes the constants of overload control, see docs/overload.md. It is
+// WithOverloadControl changes the constants of overload control, see docs/explanation/overload.md. It is
 // rarely needed: by default the server finds its limits by itself.
 func WithOverloadControl(c OverloadConfig) Option {
 	return func(o *options) {

@@ -3,7 +3,7 @@ package server
 import "time"
 
 // OverloadConfig are the constants of overload control, for [WithOverloadControl]. A field that is
-// zero has its default. docs/overload.md says what the server does with them.
+// zero has its default. docs/explanation/overload.md says what the server does with them.
 type OverloadConfig struct {
 	// Queue.
 	Calls  int     // requests that may wait

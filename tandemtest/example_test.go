@@ -17,7 +17,7 @@ func (Cart) Count(_ context.Context, user string) (int, error) { return len(user
 
 func registerCart(s *server.Server) error { return s.Register(Cart{}) }
 
-// A cart is counted although one of its two servers crashes: docs/testing.md shows this test.
+// A cart is counted although one of its two servers crashes: docs/howto/testing.md shows this test.
 func TestCartSurvivesACrash(t *testing.T) {
 	tandemtest.CheckLeaks(t)
 	network := tandemtest.NewNetwork(t)

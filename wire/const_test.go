@@ -9,7 +9,7 @@ import (
 )
 
 // TestConstants pins the numbers of the protocol. A change here is a change of
-// the protocol: see "How the protocol grows" in docs/protocol.md. Numbers that
+// the protocol: see "How the protocol grows" in docs/reference/protocol.md. Numbers that
 // are not exported are pinned by the golden vectors.
 func TestConstants(t *testing.T) {
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-const document = "../docs/protocol.md"
+const document = "../docs/reference/protocol.md"
 
 func readDocument(t *testing.T) []string {
 	t.Helper()

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite testdata/vectors.txt")
 const vectorFile = "testdata/vectors.txt"
 
 const vectorIntro = `# Golden vectors of the protocol, for implementations in any language: each is
-# what one side sends, in words and in hex. docs/protocol.md explains some of
+# what one side sends, in words and in hex. docs/reference/protocol.md explains some of
 # them byte by byte. "read" vectors are what a receiver must understand although
 # this version sends nothing like it.
 #

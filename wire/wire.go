@@ -1,6 +1,6 @@
 // Package wire (stable) is tandem's own protocol as bytes: every element has an Append
 // function that writes it and a Parse function that reads it. There is no I/O,
-// no clock and no state here. docs/protocol.md describes the protocol in prose.
+// no clock and no state here. docs/reference/protocol.md describes the protocol in prose.
 //
 // Parse functions check every length against its limit first and never allocate
 // memory because of a declared length. Their results refer to the input only where

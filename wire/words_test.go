@@ -13,7 +13,7 @@ import (
 )
 
 // element is a parsed preface or frame: the golden vectors, the examples of
-// docs/protocol.md and the fuzz targets use it.
+// docs/reference/protocol.md and the fuzz targets use it.
 type element struct {
 	preface *wire.Settings // nil for a frame
 	version uint8          // of a preface that was parsed

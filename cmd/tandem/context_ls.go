@@ -31,7 +31,7 @@ func newContextLs(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// contextsOf is what tandem context ls prints. Its fields are documented in docs/cli.md.
+// contextsOf is what tandem context ls prints. Its fields are documented in docs/reference/cli.md.
 type contextsOf struct {
 	Current  string         `json:"current"`
 	Contexts []namedContext `json:"contexts"`

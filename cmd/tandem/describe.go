@@ -99,7 +99,7 @@ func narrow(methods []introspect.Method, name string) ([]introspect.Method, erro
 	return nil, fmt.Errorf("no service or method %q is described; %s", name, hint)
 }
 
-// methodsOf is what tandem describe prints. Its fields are documented in docs/cli.md.
+// methodsOf is what tandem describe prints. Its fields are documented in docs/reference/cli.md.
 type methodsOf struct {
 	Target  string              `json:"target"`
 	Methods []introspect.Method `json:"methods"`

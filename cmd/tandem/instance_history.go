@@ -38,7 +38,7 @@ func newInstanceHistory(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// revisionList is what tandem instance history prints. Its fields are documented in docs/cli.md.
+// revisionList is what tandem instance history prints. Its fields are documented in docs/reference/cli.md.
 type revisionList struct {
 	Target    string        `json:"target"`
 	Revisions []setRevision `json:"revisions"`

@@ -36,7 +36,7 @@ func newInstanceLs(sh *shell) *cobra.Command {
 }
 
 // instanceList is what the commands print of a list of instances. Its fields are documented in
-// docs/cli.md.
+// docs/reference/cli.md.
 type instanceList struct {
 	Target    string              `json:"target"`
 	Instances []listedInstance    `json:"instances"`

@@ -46,7 +46,7 @@ func newLs(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// targetList is what tandem ls prints. Its fields are documented in docs/cli.md.
+// targetList is what tandem ls prints. Its fields are documented in docs/reference/cli.md.
 type targetList struct {
 	Target    string            `json:"target"`
 	At        time.Time         `json:"at"` // when the list was read

@@ -48,7 +48,7 @@ func policyReports(ctx context.Context, where string) ([]policy.Applied, error) 
 	return src.Applied(ctx)
 }
 
-// clientList is what tandem policy applied prints. Its fields are documented in docs/cli.md.
+// clientList is what tandem policy applied prints. Its fields are documented in docs/reference/cli.md.
 type clientList struct {
 	Target  string           `json:"target"`
 	Clients []policy.Applied `json:"clients"`

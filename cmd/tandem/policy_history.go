@@ -41,7 +41,7 @@ func newPolicyHistory(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// versionList is what tandem policy history prints. Its fields are documented in docs/cli.md.
+// versionList is what tandem policy history prints. Its fields are documented in docs/reference/cli.md.
 type versionList struct {
 	Target   string          `json:"target"`
 	Versions []policyVersion `json:"versions"`

@@ -22,7 +22,7 @@ func newVersion(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// built is what tandem version prints. Its fields are documented in docs/cli.md.
+// built is what tandem version prints. Its fields are documented in docs/reference/cli.md.
 type built struct {
 	Version string   `json:"version"`
 	Go      string   `json:"go"`

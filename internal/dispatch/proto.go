@@ -93,7 +93,7 @@ func (s *service) forGRPC() error {
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("dispatch: service %q of %v is written for grpc-go: %s see docs/migrating/grpc.md", s.name, s.value.Type(), why)
+	return fmt.Errorf("dispatch: service %q of %v is written for grpc-go: %s see docs/howto/migrating/grpc.md", s.name, s.value.Type(), why)
 }
 
 // isGRPCStream reports whether t is the stream parameter of a method written for grpc-go.

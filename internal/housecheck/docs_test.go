@@ -152,7 +152,7 @@ func staleOptions(all map[string]string) (stale []string) {
 		}
 	}
 	for name, text := range all {
-		if path.Ext(name) != ".md" || name == "CHANGELOG.md" || strings.HasPrefix(name, "docs/migrating/") {
+		if path.Ext(name) != ".md" || name == "CHANGELOG.md" || strings.HasPrefix(name, "docs/howto/migrating/") {
 			continue
 		}
 		for _, m := range option.FindAllStringSubmatch(text, -1) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// limits maps the rows of docs/limits.md to the constants, or fields of a literal, that the
+// limits maps the rows of docs/reference/limits.md to the constants, or fields of a literal, that the
 // code takes their defaults from. Several are separated by spaces. A row with "" has no figure
 // that one constant holds.
 var limits = map[string]string{ //nolint:gochecknoglobals // a constant
@@ -91,11 +91,11 @@ var limits = map[string]string{ //nolint:gochecknoglobals // a constant
 	"routes of a list with a picker of their own; keys that Sticky remembers in a client": "balance.maxRoutes",
 }
 
-// TestLimits compares the defaults in docs/limits.md with the code.
+// TestLimits compares the defaults in docs/reference/limits.md with the code.
 func TestLimits(t *testing.T) {
 	values := constants(goFiles(t))
 	rows := 0
-	for line := range strings.Lines(files(t)["docs/limits.md"]) {
+	for line := range strings.Lines(files(t)["docs/reference/limits.md"]) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) < 4 || strings.HasPrefix(cells[1], "---") || strings.TrimSpace(cells[1]) == "limit" { //nolint:mnd // two, and the ends
 			continue
@@ -104,20 +104,20 @@ func TestLimits(t *testing.T) {
 		row, text := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
 		names, known := limits[row]
 		if !known {
-			t.Errorf("docs/limits.md: %q: add the row to the test, with the constants of its default", row)
+			t.Errorf("docs/reference/limits.md: %q: add the row to the test, with the constants of its default", row)
 		}
 		for name := range strings.FieldsSeq(names) {
 			v, found := values[name]
 			switch {
 			case !found:
-				t.Errorf("docs/limits.md: %q: the code has no %s", row, name)
+				t.Errorf("docs/reference/limits.md: %q: the code has no %s", row, name)
 			case !says(text, v):
-				t.Errorf("docs/limits.md: %q: the default is %q, but %s is %v", row, text, name, forms(v))
+				t.Errorf("docs/reference/limits.md: %q: the default is %q, but %s is %v", row, text, name, forms(v))
 			}
 		}
 	}
 	if rows != len(limits) {
-		t.Errorf("docs/limits.md has %d rows, the test has %d", rows, len(limits))
+		t.Errorf("docs/reference/limits.md has %d rows, the test has %d", rows, len(limits))
 	}
 	if says("1,024 for 5 s", 4096) || !says("1,024 for 5 s", 1024) || !says("1,024 for 5 s", int64(5*time.Second)) {
 		t.Error("the test does not tell figures apart")

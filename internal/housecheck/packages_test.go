@@ -70,9 +70,9 @@ var own = []string{"bench", "cmd", "e2e", "examples", "protocol/protocoltest", "
 var stability = regexp.MustCompile(`^Package \w+ \((stable|experimental)\) `) //nolint:gochecknoglobals // a constant
 
 // TestPackagesSayHowStable requires that the comment of every package that users may import
-// begins with its stability, and that docs/packages.md lists the same.
+// begins with its stability, and that docs/reference/packages.md lists the same.
 func TestPackagesSayHowStable(t *testing.T) {
-	list := files(t)["docs/packages.md"]
+	list := files(t)["docs/reference/packages.md"]
 	found := 0
 	for _, s := range goFiles(t) {
 		folder := s.folder()
@@ -91,11 +91,11 @@ func TestPackagesSayHowStable(t *testing.T) {
 			name = "tandem"
 		}
 		if row := "| `" + name + "` | " + word[1] + " |"; !strings.Contains(list, row) {
-			t.Errorf("docs/packages.md has no row %q", row)
+			t.Errorf("docs/reference/packages.md has no row %q", row)
 		}
 	}
 	if rows := strings.Count(list, "\n| `"); rows != found {
-		t.Errorf("docs/packages.md has %d rows, for %d packages", rows, found)
+		t.Errorf("docs/reference/packages.md has %d rows, for %d packages", rows, found)
 	}
 }
 

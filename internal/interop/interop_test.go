@@ -1,5 +1,5 @@
 // Package interop_test runs clients in other languages, written from
-// docs/protocol.md alone, against a real server.
+// docs/reference/protocol.md alone, against a real server.
 package interop_test
 
 import (

@@ -58,7 +58,7 @@ func listening(t *testing.T, srv *server.Server) string {
 }
 
 // crossed returns what an error of each code becomes on each protocol: a row of the table
-// in docs/errors.md.
+// in docs/reference/errors.md.
 func crossed(t *testing.T, address string, code tandem.Code, calls *atomic.Int64) []string {
 	t.Helper()
 	back, object := map[string]string{}, ""
@@ -154,10 +154,10 @@ func TestTableOfErrors(t *testing.T) {
 	}
 }
 
-// documented returns the rows of the tables in docs/errors.md by their first cells.
+// documented returns the rows of the tables in docs/reference/errors.md by their first cells.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/errors.md")
+	text, err := os.ReadFile("../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func documented(t *testing.T) map[string][]string {
 func checkRow(t *testing.T, rows map[string][]string, want []string) {
 	t.Helper()
 	if got := rows[want[0]]; !slices.Equal(got, want) {
-		t.Errorf("docs/errors.md says\n| %s |, the code\n| %s |", strings.Join(got, " | "), strings.Join(want, " | "))
+		t.Errorf("docs/reference/errors.md says\n| %s |, the code\n| %s |", strings.Join(got, " | "), strings.Join(want, " | "))
 	}
 }
 

@@ -112,7 +112,7 @@ func TestLinkedServices(t *testing.T) {
 		"another argument": {wrongArgument{}, []string{"test.v1.Carts.Add takes the message google.protobuf.StringValue, not google.protobuf.Int64Value"}, "takes the message"},
 		"another result":   {wrongResult{}, []string{"returns the message google.protobuf.Int64Value"}, "returns the message"},
 		"no stream":        {wrongKind{}, []string{"is a stream in its .proto file, and unary here"}, "is a stream"},
-		"grpc-go":          {embedsStubs{}, []string{"written for grpc-go", "UnimplementedCartsServer", "docs/migrating/grpc.md"}, ""},
+		"grpc-go":          {embedsStubs{}, []string{"written for grpc-go", "UnimplementedCartsServer", "docs/howto/migrating/grpc.md"}, ""},
 		"grpc-go's stream": {streamsAsGRPC{}, []string{"written for grpc-go", "CartsWatchServer", "tandem.Stream"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // Command run installs the suites and clients of other projects, runs them against a server of
 // ours, and writes the results into a page of the documentation:
 //
-//	go run ./run -bin ../.bin/interop -out ../docs/interop.md
+//	go run ./run -bin ../.bin/interop -out ../docs/reference/interop.md
 //
 // With -short it runs only those that are written in Go, and writes nothing. It fails if one of
 // them fails, and reports those that could not be installed.

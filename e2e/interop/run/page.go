@@ -13,7 +13,7 @@ import (
 func writePage(file string, results []result) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# HTTP, tested by other projects\n\n"+
-		"Suites and clients of other projects against [protocol/web](../protocol/web/web.go). `make interop` installs them, runs them and writes this page; "+
+		"Suites and clients of other projects against [protocol/web](../../protocol/web/web.go). `make interop` installs them, runs them and writes this page; "+
 		"`make interop-short` runs those in Go, as CI does. Last written on %s, with %s on %s.\n\n",
 		time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS)
 	b.WriteString("| suite | by | what | passed |\n|---|---|---|---|\n")

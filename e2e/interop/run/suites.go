@@ -111,7 +111,7 @@ var suites = []*suite{
 	{
 		name: "together", peer: "23 programs in Go, JavaScript, Python, Java and C",
 		what: "all call the same method of one server, on one port, at the same moment: every protocol of this " +
-			"repository, with TLS and without ([table](../e2e/interop/together/together_test.go))",
+			"repository, with TLS and without ([table](../../e2e/interop/together/together_test.go))",
 		install: installTogether, run: runTogether,
 	},
 }

@@ -1,4 +1,4 @@
-"""A tandem client in one file, written from docs/protocol.md alone.
+"""A tandem client in one file, written from docs/reference/protocol.md alone.
 
 It shows that the document suffices, and how little a client needs: the
 standard library, one thread, the codec "json".

@@ -1,5 +1,5 @@
 // Calls Test.Echo with a JSON string, as a page of a browser would: the standard
-// WebSocket, and docs/protocol.md for what goes over it.
+// WebSocket, and docs/reference/protocol.md for what goes over it.
 const text = (s) => [...new TextEncoder().encode(s)];
 const preface = [0x93, ...text("TND"), 1, 0, 6, 0, 5, 4, ...text("json")];
 
