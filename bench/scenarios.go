@@ -38,9 +38,9 @@ var scenarios = []scenario{
 	{"tls", "TLS 1.3 beside plain TCP, of tandem and net/rpc", func(s *settings) {
 		s.modes, s.callers, s.systems, s.baselines = "shared", "128", "tandem,netrpc,tandem+tls,netrpc+tls", "tandem,netrpc"
 	}},
-	{"plugins", "metrics, tracing and an access log, beside none", func(s *settings) {
+	{"plugins", "metrics, tracing, an access log and the admin API, beside none", func(s *settings) {
 		s.modes, s.callers, s.baselines = "shared", "100", "tandem"
-		s.systems = "tandem,tandem+metrics,tandem+trace,tandem+accesslog,tandem+metrics+trace+accesslog"
+		s.systems = "tandem,tandem+admin,tandem+metrics,tandem+trace,tandem+accesslog,tandem+metrics+trace+accesslog"
 	}},
 	{"client", "calls to servers that run already, here or on other hosts (bench server)", func(s *settings) {
 		s.systems, s.callers, s.deployments, s.rounds, s.duration = "tandem", "100", string(harness.Elsewhere), 1, 10*time.Second

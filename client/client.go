@@ -230,6 +230,9 @@ func (c *Client) follow(r registry.Resolver, t registry.Target) {
 // noList tells the pool that no list will come.
 func (c *Client) noList(err error) { c.pool.GiveUp(fmt.Errorf("target %s: %w", c.target, err)) }
 
+// Done returns a channel that is closed when [Client.Close] begins.
+func (c *Client) Done() <-chan struct{} { return c.life.Context().Done() }
+
 // Close ends the client: calls in flight fail. It waits for the client's goroutines, but at
 // most five seconds for methods that servers are calling on it and for calls of [Failback]. Its
 // error says what did not end in time, and how many calls [Failback] did not make.

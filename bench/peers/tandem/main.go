@@ -7,7 +7,9 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"sync"
 
+	"github.com/tandem-rpc/tandem/admin"
 	"github.com/tandem-rpc/tandem/bench/load"
 	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/client"
@@ -19,13 +21,19 @@ import (
 )
 
 func main() {
-	o := options{load.Named()}
-	load.Main(load.System{Serve: o.serve, Dial: o.dial, Options: []string{"tls", "metrics", "trace", "accesslog"}})
+	watching := admin.New()
+	o := options{load.Named(), watching, sync.OnceValue(func() error { return watching.Register(server.New()) })}
+	load.Main(load.System{Serve: o.serve, Dial: o.dial, Options: []string{"tls", "metrics", "trace", "accesslog", "admin"}})
 }
 
 // options are the options in the name of the program. Without any, server and client have
 // their defaults.
-type options struct{ load.Options }
+type options struct {
+	load.Options
+
+	watching *admin.Admin
+	register func() error // of a client's process: it times calls only when somebody could ask
+}
 
 func (o options) serve(ln net.Listener) error {
 	if o.Has("tls") {
@@ -43,11 +51,16 @@ func (o options) serve(ln net.Listener) error {
 	if err != nil {
 		return err
 	}
+	if o.Has("admin") {
+		if err := o.watching.Register(srv); err != nil {
+			return err
+		}
+	}
 	return srv.ServeListener(ln)
 }
 
 // plugins returns the plugins that the options select: metrics, and tracing with one trace
-// in a hundred sampled, on both sides, and on the server a log of every call, which is
+// in a hundred sampled, on both sides, the admin API, and on the server a log of every call, which is
 // formatted and then discarded: the disk's time is not tandem's.
 func (o options) plugins(serving bool) (list []any) {
 	if o.Has("metrics") {
@@ -55,6 +68,9 @@ func (o options) plugins(serving bool) (list []any) {
 	}
 	if o.Has("trace") {
 		list = append(list, trace.New(trace.Sample(0.01)))
+	}
+	if o.Has("admin") && serving {
+		list = append(list, o.watching)
 	}
 	if o.Has("accesslog") && serving {
 		list = append(list, accesslog.New(accesslog.To(io.Discard)))
@@ -78,7 +94,14 @@ func (o options) dial(addr string) (load.Caller, error) {
 		}
 		opts = append(opts, client.WithTLS(config))
 	}
-	c, err := client.Dial("tcp://"+addr, opts...)
+	dial := client.Dial
+	if o.Has("admin") {
+		dial = o.watching.Dial
+		if err := o.register(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := dial("tcp://"+addr, opts...)
 	if err != nil {
 		return nil, err
 	}
