@@ -152,7 +152,7 @@ func staleOptions(all map[string]string) (stale []string) {
 		}
 	}
 	for name, text := range all {
-		if path.Ext(name) != ".md" || name == "CHANGELOG.md" || strings.HasPrefix(name, "docs/howto/migrating/") {
+		if path.Ext(name) != ".md" || name == "CHANGELOG.md" || namesOthersOptions(name) {
 			continue
 		}
 		for _, m := range option.FindAllStringSubmatch(text, -1) {
@@ -163,6 +163,11 @@ func staleOptions(all map[string]string) (stale []string) {
 		}
 	}
 	return stale
+}
+
+// namesOthersOptions reports whether a file is a migration guide, in English or Chinese.
+func namesOthersOptions(name string) bool {
+	return strings.HasPrefix(name, "docs/howto/migrating/") || strings.HasPrefix(name, "docs/zh/howto/migrating/")
 }
 
 var workflowTarget = regexp.MustCompile(`run: make ([a-z-]+)`)
