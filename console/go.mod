@@ -1,0 +1,3 @@
+module github.com/tandem-rpc/tandem/console
+
+go 1.26.0
