@@ -39,6 +39,7 @@ type MethodsRequest struct {
 	Window time.Duration `json:"window,omitempty"` // that the figures are of: up to 5 min; 0 for 1 min
 	Client string        `json:"client,omitempty"` // name of a client whose calls are meant; "" for those of the servers
 	Series bool          `json:"series,omitempty"` // with the figures of each second, and the heat map
+	Times  bool          `json:"times,omitempty"`  // with the Times of each method, from which Sum makes percentiles
 }
 
 // Methods are the methods of the servers, or those that a client has called.
@@ -62,6 +63,7 @@ type MethodFigure struct {
 	P99        time.Duration     `json:"p99"`
 	P999       time.Duration     `json:"p999"`
 	PerSecond  []Second          `json:"perSecond,omitempty"` // the last minute, the oldest first
+	Times      []TimeCount       `json:"times,omitempty"`
 	HeatWindow time.Duration     `json:"heatWindow,omitempty"`
 	Heat       [][]HeatCell      `json:"heat,omitempty"` // for each HeatWindow, the oldest first
 }
@@ -70,6 +72,13 @@ type MethodFigure struct {
 type Second struct {
 	Calls  uint64 `json:"calls"`
 	Failed uint64 `json:"failed"`
+}
+
+// TimeCount is how many calls of the window are in one bucket of times. The buckets are those of an
+// HDR histogram with four bits, in units of 256 ns.
+type TimeCount struct {
+	Bucket int    `json:"b"`
+	Calls  uint64 `json:"n"`
 }
 
 // HeatCell is how many calls took about so long; a share of them may stand for all.

@@ -91,3 +91,13 @@ func (s *sums) quantiles(shares ...float64) []time.Duration {
 	}
 	return out
 }
+
+// counts returns the buckets that are not empty.
+func (s *sums) counts() (out []TimeCount) {
+	for i, n := range s {
+		if n > 0 {
+			out = append(out, TimeCount{i, n})
+		}
+	}
+	return out
+}

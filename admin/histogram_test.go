@@ -2,6 +2,7 @@ package admin
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -64,5 +65,29 @@ func TestWeights(t *testing.T) {
 	s.add(h.since(new([buckets]uint64)))
 	if q := s.quantiles(0.45, 0.55); q[0] > 2*time.Millisecond || q[1] < 90*time.Millisecond {
 		t.Errorf("45 %% took %v, 55 %% %v", q[0], q[1])
+	}
+}
+
+func TestSum(t *testing.T) {
+	quick, slow := new(sums), new(sums)
+	quick[bucketOf(time.Millisecond)] = 990
+	slow[bucketOf(time.Second)] = 10
+	a := MethodFigure{
+		Method: "Shop.Buy", Calls: 990, Rate: 9, P99: time.Millisecond, Times: quick.counts(), Errors: map[string]uint64{"not found": 1},
+		PerSecond: []Second{{1, 0}, {2, 1}}, Heat: [][]HeatCell{{{1, 1}, {2, 2}}},
+	}
+	b := MethodFigure{
+		Method: "Shop.Buy", Calls: 10, Rate: 1, P99: time.Second, Times: append(slow.counts(), TimeCount{-1, 5}, TimeCount{buckets, 5}), Errors: map[string]uint64{"not found": 2},
+		PerSecond: []Second{{3, 1}}, Heat: [][]HeatCell{{{4, 4}}, {{2, 3}}},
+	}
+	s := Sum(a, b)
+	if s.Calls != 1000 || s.Rate != 10 || s.Errors["not found"] != 3 || s.P50 > 2*time.Millisecond || s.P99 > 2*time.Millisecond || s.P999 < 900*time.Millisecond {
+		t.Errorf("%+v", s)
+	}
+	if !slices.Equal(s.PerSecond, []Second{{1, 0}, {5, 2}}) || len(s.Heat) != 2 || !slices.Equal(s.Heat[1], []HeatCell{{1, 1}, {2, 5}}) {
+		t.Errorf("%+v, %+v", s.PerSecond, s.Heat)
+	}
+	if a.PerSecond[1].Calls != 2 || len(a.Heat) != 1 {
+		t.Error("Sum changes what it is given")
 	}
 }

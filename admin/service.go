@@ -182,7 +182,7 @@ func (a *Admin) methods(_ context.Context, req *MethodsRequest) (*Methods, error
 			f = &MethodFigure{Method: k.method}
 			figures[k.method] = f
 		}
-		out.Window = max(out.Window, m.fill(f, n, req.Series))
+		out.Window = max(out.Window, m.fill(f, n, req))
 	}
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
 		out.Methods = append(out.Methods, *figures[name])
@@ -191,7 +191,7 @@ func (a *Admin) methods(_ context.Context, req *MethodsRequest) (*Methods, error
 }
 
 // fill fills in the figures of the last n windows, and returns the time that they are of.
-func (m *method) fill(f *MethodFigure, n int, series bool) time.Duration {
+func (m *method) fill(f *MethodFigure, n int, req *MethodsRequest) time.Duration {
 	begun, ended, _ := m.totals()
 	f.Calls, f.Running = ended, begun-ended
 	s := new(sums)
@@ -209,10 +209,11 @@ func (m *method) fill(f *MethodFigure, n int, series bool) time.Duration {
 	if seconds := span.Seconds(); seconds > 0 {
 		f.Rate, f.ErrorRate = float64(w.ended)/seconds, float64(failed)/seconds
 	}
-	if q := s.quantiles(0.5, 0.9, 0.99, 0.999); q != nil {
-		f.P50, f.P90, f.P99, f.P999 = q[0], q[1], q[2], q[3]
+	f.addPercentiles(s)
+	if req.Times {
+		f.Times = s.counts()
 	}
-	if series {
+	if req.Series {
 		for _, past := range m.history.series() {
 			f.PerSecond = append(f.PerSecond, Second{past.ended, past.failed})
 		}
@@ -222,6 +223,12 @@ func (m *method) fill(f *MethodFigure, n int, series bool) time.Duration {
 		}
 	}
 	return span
+}
+
+func (f *MethodFigure) addPercentiles(s *sums) {
+	if q := s.quantiles(0.5, 0.9, 0.99, 0.999); q != nil {
+		f.P50, f.P90, f.P99, f.P999 = q[0], q[1], q[2], q[3]
+	}
 }
 
 // cells puts buckets together, so that each is twice the one before.
