@@ -26,6 +26,7 @@ var (
 	_ Registrar      = (*Memory)(nil)
 	_ DocumentFinder = (*Memory)(nil)
 	_ Resolver       = (*Memory)(nil)
+	_ Directory      = (*Memory)(nil)
 	_ Documents      = (*Memory)(nil)
 	_ DocumentWriter = (*Memory)(nil)
 )
@@ -54,6 +55,16 @@ func (m *Memory) Register(ctx context.Context, in tandem.Instance) (Registration
 	m.listed[in.ID] = in.Clone()
 	m.changeLocked()
 	return &memoryEntry{m: m, id: in.ID}, nil
+}
+
+// Lists returns the target itself, unless the list is empty. See [Directory].
+func (m *Memory) Lists(_ context.Context, target Target) ([]Target, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failure != nil || len(m.listed) == 0 {
+		return nil, m.failure
+	}
+	return []Target{target}, nil
 }
 
 // Watch delivers the list and its changes. It accepts every target.

@@ -31,6 +31,7 @@ func Checks() []Check {
 		{Name: "many instances", run: many},
 		{Name: "odd ids", run: odd},
 		{Name: "the document of a list is beside it", run: beside, documents: true},
+		{Name: "the directory has the list", run: inDirectory, directory: true},
 		{Name: "a lost registration heals", run: heals, lose: true},
 		{Name: "an updated registration heals as updated", run: healsUpdated, lose: true},
 		{Name: "a closed registration does not heal", run: staysClosed, lose: true},

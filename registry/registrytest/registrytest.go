@@ -65,6 +65,7 @@ type Check struct {
 	lose      bool // needs Lose
 	outage    bool // needs Outage
 	documents bool // needs a resolver that is a registry.DocumentFinder
+	directory bool // needs a resolver that is a registry.Directory
 }
 
 // Missing returns the name of the function that the check needs and h, or its resolver,
@@ -78,6 +79,9 @@ func (c Check) Missing(h Harness) string {
 	}
 	if _, ok := h.Resolver.(registry.DocumentFinder); c.documents && !ok {
 		return "DocumentsOf"
+	}
+	if _, ok := h.Resolver.(registry.Directory); c.directory && !ok {
+		return "Lists"
 	}
 	return ""
 }

@@ -50,6 +50,7 @@ type faults struct {
 	takesAnything   bool // invalid instances are accepted
 	listsDocuments  bool // a document is listed as an instance
 	twoKeys         bool // the document of a list depends on the target
+	hidesList       bool // the directory lacks the list
 }
 
 func newLossy(f faults) *lossy {
@@ -187,6 +188,13 @@ func (l *lossy) Watch(ctx context.Context, target registry.Target, update func(r
 	return err
 }
 
+func (l *lossy) Lists(ctx context.Context, target registry.Target) ([]registry.Target, error) {
+	if l.faults.hidesList {
+		return nil, nil
+	}
+	return l.Memory.Lists(ctx, target)
+}
+
 func (l *lossy) DocumentsOf(target registry.Target) (registry.Documents, string, error) {
 	d, key, err := l.Memory.DocumentsOf(target)
 	if l.faults.twoKeys {
@@ -258,6 +266,7 @@ func TestBrokenRegistriesFail(t *testing.T) {
 		{"closeTwiceFails", faults{closeTwiceFails: true}, "a second close does nothing", "closed twice"},
 		{"listsDocuments", faults{listsDocuments: true}, "the document of a list is beside it", "no snapshot with the list"},
 		{"twoKeys", faults{twoKeys: true}, "the document of a list is beside it", "the document of the same list"},
+		{"hidesList", faults{hidesList: true}, "the directory has the list", "there are []"},
 		{"takesAnything", faults{takesAnything: true}, "an invalid instance is refused", "was not refused"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
