@@ -131,9 +131,9 @@ type Instance struct {
 	Info        *admin.Info          `json:"info,omitempty"`
 	Methods     []admin.MethodFigure `json:"methods,omitempty"`
 	Connections json.RawMessage      `json:"connections,omitempty"`  // admin's Connections
-	Running     json.RawMessage      `json:"runningCalls,omitempty"` // admin's Running
-	Settings    []tandem.Setting     `json:"settings,omitempty"`
-	Clients     []Consumer           `json:"clients,omitempty"` // what it calls
+	Calls       json.RawMessage      `json:"runningCalls,omitempty"` // admin's Running
+	Settings    json.RawMessage      `json:"settings,omitempty"`     // admin's Settings
+	Clients     []Consumer           `json:"clients,omitempty"`      // what it calls
 }
 
 // Consumer is a client of a service in some process, as its own admin API tells.
@@ -260,4 +260,14 @@ type RestoreRequest struct {
 	Key      string `json:"key,omitempty"`
 	Revision string `json:"revision"`
 	Why      string `json:"why"`
+}
+
+// ChangesRequest is the request of Changes: the history of a list's overrides.
+type ChangesRequest struct {
+	List string `json:"list"`
+}
+
+// Changes are changes, the latest first.
+type Changes struct {
+	Changes []ChangeRow `json:"changes"`
 }

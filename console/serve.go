@@ -1,0 +1,147 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/admin"
+)
+
+const (
+	maxRequest = 2 << 20
+	apiTimeout = 30 * time.Second
+)
+
+// method is a method that the page calls.
+type method struct {
+	need admin.Role
+	call func(ctx context.Context, u User, body []byte) (any, error)
+}
+
+// typed returns a method that decodes its request.
+func typed[Req, Resp any](need admin.Role, f func(context.Context, User, *Req) (*Resp, error)) method {
+	return method{need, func(ctx context.Context, u User, body []byte) (any, error) {
+		req := new(Req)
+		if len(body) > 0 {
+			if err := json.Unmarshal(body, req); err != nil {
+				return nil, tandem.Errorf(tandem.InvalidArgument, "%v", err)
+			}
+		}
+		return f(ctx, u, req)
+	}}
+}
+
+// methods returns the methods by name.
+func (c *Console) methods() map[string]method {
+	return map[string]method{
+		"Session":  typed(admin.Viewer, c.session),
+		"Overview": typed(admin.Viewer, c.overview),
+		"Services": typed(admin.Viewer, c.services),
+		"Service":  typed(admin.Viewer, c.service),
+		"Instance": typed(admin.Viewer, c.instance),
+		"Changes":  typed(admin.Viewer, c.changes),
+		"Edit":     typed(admin.Viewer, c.editAllowed),
+		"Restore":  typed(admin.Operator, c.restore),
+	}
+}
+
+// editAllowed lets viewers look at what a change would do.
+func (c *Console) editAllowed(ctx context.Context, u User, req *EditRequest) (*Edit, error) {
+	if !req.DryRun {
+		if err := allow(u, admin.Operator); err != nil {
+			return nil, err
+		}
+	}
+	return c.edit(ctx, u, req)
+}
+
+func allow(u User, need admin.Role) error {
+	if u.Role >= need {
+		return nil
+	}
+	return tandem.Errorf(tandem.PermissionDenied, "this needs the role %v", need)
+}
+
+// SessionRequest is the request of Session.
+type SessionRequest struct{}
+
+func (c *Console) session(_ context.Context, u User, _ *SessionRequest) (*Session, error) {
+	s := &Session{Name: u.Name, Role: u.Role.String(), ReadOnly: c.cfg.Authorizer == nil && c.cfg.Writer == "", Sources: c.states()}
+	if b, ok := debug.ReadBuildInfo(); ok {
+		s.Version = b.Main.Version
+	}
+	return s, nil
+}
+
+// serveAPI answers a call of the page.
+func (c *Console) serveAPI(w http.ResponseWriter, r *http.Request) {
+	answer, err := c.answer(w, r)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		e := tandem.AsError(err)
+		w.WriteHeader(statusOf(e.Code))
+		answer = map[string]string{"code": e.Code.String(), "message": e.Message}
+	}
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		c.cfg.Log.Debug("the page is gone", "error", err)
+	}
+}
+
+func (c *Console) answer(w http.ResponseWriter, r *http.Request) (any, error) {
+	m, ok := c.methods()[r.PathValue("name")]
+	if !ok {
+		return nil, tandem.Errorf(tandem.Unimplemented, "no method %q", r.PathValue("name"))
+	}
+	u, err := c.user(r)
+	if err != nil {
+		return nil, tandem.Errorf(tandem.Unauthenticated, "%v", err)
+	}
+	if err := allow(u, max(m.need, admin.Viewer)); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		return nil, tandem.Errorf(tandem.InvalidArgument, "the request: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)
+	defer cancel()
+	answer, err := m.call(ctx, u, body)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, tandem.Errorf(tandem.DeadlineExceeded, "no answer within %v", apiTimeout)
+	}
+	if err != nil && tandem.CodeOf(err) == tandem.Unknown {
+		err = &tandem.Error{Code: tandem.FailedPrecondition, Message: fmt.Sprint(err)}
+	}
+	return answer, err
+}
+
+// statusOf returns the HTTP status of an error.
+func statusOf(code tandem.Code) int {
+	switch code { //nolint:exhaustive // the rest is the server's
+	case tandem.InvalidArgument, tandem.OutOfRange:
+		return http.StatusBadRequest
+	case tandem.Unauthenticated:
+		return http.StatusUnauthorized
+	case tandem.PermissionDenied:
+		return http.StatusForbidden
+	case tandem.NotFound, tandem.Unimplemented:
+		return http.StatusNotFound
+	case tandem.FailedPrecondition, tandem.Aborted, tandem.AlreadyExists:
+		return http.StatusConflict
+	case tandem.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case tandem.DeadlineExceeded:
+		return http.StatusGatewayTimeout
+	case tandem.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
