@@ -119,9 +119,16 @@ func (p *Client) end(ctx context.Context, call *tandem.Call, began time.Time, er
 	end := tandem.Outcome{Began: began, Err: err}
 	if len(p.after) > 0 {
 		end.Took = time.Since(began)
+		if body, ok := call.Body.(attempted); ok {
+			end.Attempts = body.Attempts()
+		}
 	}
 	inform(p.guard, call.Method, p.after, func(to plugin.AfterCall) { to.AfterCall(ctx, call, end) })
 }
+
+// attempted is implemented by the Body of a client's call. It is declared here because package
+// call imports this one.
+type attempted interface{ Attempts() int }
 
 // Intercept wraps a chain in the Intercept plugins.
 func (p *Client) Intercept(f tandem.Func) tandem.Func {
