@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,7 +66,7 @@ func (c *clientState) Collect(to chan<- prometheus.Metric) {
 		failing = time.Since(s.RegistryFailing)
 	}
 	sink.gauge(c.failing, failing.Seconds())
-	sink.gauge(c.policy, 1, s.Policy.InForce)
+	sink.gauge(c.policy, 1, cmp.Or(s.Policy.InForce, "none")) // to Prometheus an empty label is no label
 	sink.flag(c.rejected, s.Policy.Error != "")
 }
 
