@@ -4,6 +4,7 @@ go 1.26.7
 
 replace (
 	github.com/tandem-rpc/tandem => ../..
+	github.com/tandem-rpc/tandem/console => ../../console
 	github.com/tandem-rpc/tandem/policy/yaml => ../../policy/yaml
 	github.com/tandem-rpc/tandem/registry/consul => ../../registry/consul
 	github.com/tandem-rpc/tandem/registry/etcd => ../../registry/etcd
@@ -19,6 +20,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/tandem-rpc/tandem v0.0.0
+	github.com/tandem-rpc/tandem/console v0.0.0
 	github.com/tandem-rpc/tandem/policy/yaml v0.0.0
 	github.com/tandem-rpc/tandem/registry/consul v0.0.0
 	github.com/tandem-rpc/tandem/registry/etcd v0.0.0
