@@ -41,13 +41,12 @@ type part struct {
 type recorder struct {
 	begin time.Time // of the first stage
 
-	mu        sync.Mutex
-	parts     []part
-	interrupt bool
-	failed    *hdrhistogram.Histogram // latencies of failed calls
-	late      *hdrhistogram.Histogram // how late calls began
-	failures  map[tandem.Code]*Failure
-	received  int64 // bytes of responses
+	mu       sync.Mutex
+	parts    []part
+	failed   *hdrhistogram.Histogram // latencies of failed calls
+	late     *hdrhistogram.Histogram // how late calls began
+	failures map[tandem.Code]*Failure
+	received int64 // bytes of responses
 
 	second  int // the current second, 0 for the first one after the warm-up
 	now     secondCounts
@@ -160,10 +159,9 @@ func (r *recorder) passLocked(at time.Time) {
 }
 
 // close ends the measurement at an instant: what is due later is not sent.
-func (r *recorder) close(at time.Time, interrupted bool) {
+func (r *recorder) close(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.interrupt = interrupted
 	r.passLocked(at)
 	for i := range r.parts {
 		p := &r.parts[i]

@@ -162,7 +162,7 @@ func (r *recorder) result(load *Load) *Result {
 	defer r.mu.Unlock()
 	all := newHistogram(digits)
 	res := &Result{
-		At: r.begin.UTC().Truncate(time.Millisecond), Interrupted: r.interrupt, Load: settingOf(load),
+		At: r.begin.UTC().Truncate(time.Millisecond), Load: settingOf(load),
 		Failures: []Failure{}, Warnings: []string{}, Seconds: []Second{}, Stages: []StageResult{}, histogram: all,
 	}
 	var answered int64
@@ -193,7 +193,10 @@ func (r *recorder) result(load *Load) *Result {
 		}
 	}
 	res.Percentiles, res.Histogram = curve(all), buckets(all)
-	res.Generator = Generator{Machine: thisMachine(), Late: Lateness{millisAt(r.late, 50), millisAt(r.late, 99), millis(r.late.Max())}} //nolint:mnd // percentiles
+	res.Generator.Machine = thisMachine()
+	if load.Callers == 0 { // in a closed loop no call is due before its caller makes it
+		res.Generator.Late = Lateness{millisAt(r.late, 50), millisAt(r.late, 99), millis(r.late.Max())} //nolint:mnd // percentiles
+	}
 	return res
 }
 
@@ -228,7 +231,7 @@ func (res *Result) warn(load *Load) {
 	)
 	add := func(format string, args ...any) { res.Warnings = append(res.Warnings, fmt.Sprintf(format, args...)) }
 	if res.Interrupted {
-		add("interrupted before all calls were sent")
+		add("interrupted, with %d calls in flight", res.Calls.Unfinished)
 	}
 	if l := res.Generator.Late; load.Callers == 0 && l.P99 > late {
 		add("the generator could not keep up: 1%% of the calls began more than %s after they were due, which the latencies include; send less, or give it more processors", shown(l.P99))

@@ -53,11 +53,11 @@ func (r *Run) Do(ctx context.Context) *Result {
 		}
 	}()
 	usage := r.watch(sent)
-	r.rec.close(time.Now(), ctx.Err() != nil)
+	r.rec.close(time.Now())
 	r.show()
 	r.drain(ctx, cancel)
 	res := r.rec.result(&r.Load)
-	res.Generator.CPU = usage
+	res.Generator.CPU, res.Interrupted = usage, ctx.Err() != nil
 	res.warn(&r.Load)
 	return res
 }
@@ -69,8 +69,7 @@ func (r *Run) watch(sent <-chan struct{}) float64 {
 	defer ticker.Stop()
 	warm := time.NewTimer(r.Load.Warmup)
 	defer warm.Stop()
-	var before, measured time.Duration
-	began := time.Now()
+	before, began := cpuTime(), time.Now()
 	for {
 		select {
 		case <-warm.C:
@@ -78,11 +77,7 @@ func (r *Run) watch(sent <-chan struct{}) float64 {
 		case <-ticker.C:
 			r.show()
 		case <-sent:
-			measured = time.Since(began)
-			if measured <= 0 {
-				return 0
-			}
-			return round(float64(cpuTime()-before)/float64(measured), hundredths)
+			return round(float64(cpuTime()-before)/float64(max(1, time.Since(began))), hundredths)
 		}
 	}
 }

@@ -187,6 +187,19 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestInterruptAtTheEnd: a test that is interrupted while the last calls are in flight leaves them
+// out, and says so.
+func TestInterruptAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		res := do(ctx, open(Stage{10, 2 * time.Second}), func(ctx context.Context) (int, error) { return 0, wait(ctx, 2*time.Hour) })
+		if c := res.Calls; !res.Interrupted || c.Due != 20 || c.Unfinished != 20 || !strings.Contains(res.Warnings[0], "with 20 calls in flight") {
+			t.Errorf("%+v, %q", c, res.Warnings)
+		}
+	})
+}
+
 // TestInterruptInTheWarmup has nothing to tell, and does not fail.
 func TestInterruptInTheWarmup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +222,7 @@ func TestClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		load := Load{Stages: []Stage{{Duration: time.Second}}, Callers: 4, Warmup: time.Second, MaxInFlight: 1}
 		res := do(t.Context(), load, func(ctx context.Context) (int, error) { return 0, wait(ctx, 10*time.Millisecond) })
-		if res.Calls.OK != 400 || res.Rate != 400 || res.Load.Loop != "closed" || res.Load.Note != ClosedLoopNote {
+		if res.Calls.OK != 400 || res.Rate != 400 || res.Load.Loop != "closed" || res.Load.Note != ClosedLoopNote || strings.Contains(res.Generator.String(), "late") {
 			t.Errorf("%+v, rate %v, %+v", res.Calls, res.Rate, res.Load)
 		}
 		res = do(t.Context(), load, func(context.Context) (int, error) { return 0, tandem.Errorf(tandem.Unavailable, "gone") })

@@ -143,7 +143,7 @@ func failureList(res *Result) listing.List {
 
 func secondList(res *Result) listing.List {
 	l := listing.List{Columns: columns("SECOND", "RATE", "FAILED", "NOT SENT", "P50", "P90", "P99")}
-	for _, s := range res.Seconds {
+	for _, s := range condensed(res.Seconds) {
 		l.Rows = append(l.Rows, []string{
 			strconv.Itoa(s.At), count(s.Rate) + "/s", count(s.Failed), count(s.NotSent), latency(s.P50, s.Rate), latency(s.P90, s.Rate), latency(s.P99, s.Rate),
 		})
