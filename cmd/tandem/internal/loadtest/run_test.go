@@ -187,6 +187,18 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestInterruptLetsCallsEnd: those in flight have a second to end, and then count.
+func TestInterruptLetsCallsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 995*time.Millisecond)
+		defer cancel()
+		res := do(ctx, open(Stage{100, time.Hour}), func(ctx context.Context) (int, error) { return 0, wait(ctx, 500*time.Millisecond) })
+		if c := res.Calls; !res.Interrupted || c.OK != 100 || c.Due != 100 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 // TestInterruptAtTheEnd: a test that is interrupted while the last calls are in flight leaves them
 // out, and says so.
 func TestInterruptAtTheEnd(t *testing.T) {
