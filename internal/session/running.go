@@ -11,6 +11,7 @@ import (
 type Running struct {
 	Method   string
 	Kind     tandem.Kind
+	Peer     *tandem.Peer
 	Arrived  time.Time // when the request, or its first block, arrived at this host, as far as is known
 	Deadline time.Time // zero for none
 	Awaits   Awaits
@@ -45,7 +46,7 @@ func (s *Session) EachRunning(f func(Running)) {
 }
 
 func (s *Session) describeLocked(in *Inbound) Running {
-	r := Running{Method: in.Name, Arrived: s.at(in.Arrived), Awaits: s.awaitsLocked(in)}
+	r := Running{Method: in.Name, Peer: s.peer, Arrived: s.at(in.Arrived), Awaits: s.awaitsLocked(in)}
 	if t := in.method.target; t.Name != "" { // else it stands for methods that do not exist
 		r.Method = t.Name
 	}

@@ -49,7 +49,7 @@ func TestRunningCallsAreListed(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _ = p.call(ctx, "hold", []byte{1}) })
 		synctest.Wait()
-		time.Sleep(time.Second) // virtual: the monitor hands the turn to another reader
+		time.Sleep(time.Second)        // virtual: the monitor hands the turn to another reader
 		for _, call := range []func(){ // one by one: the session estimates when each of several in one read arrived
 			func() { _, _ = p.call(ctx, "apart", []byte{1}) },
 			func() { notifyOnce(t, p, "apart", 1) },
