@@ -419,7 +419,8 @@ func TestLocal(t *testing.T) {
 func TestRoles(t *testing.T) {
 	needs := map[string]Role{
 		"Info": Viewer, "Methods": Viewer, "Explain": Viewer, "Changes": Viewer,
-		"Spans": Developer, "Profile": Developer, "Tap": Developer,
+		"Connections": Viewer, "Limits": Viewer, "Settings": Viewer, "Clients": Viewer,
+		"Spans": Developer, "Profile": Developer, "Tap": Developer, "Running": Developer,
 		"SetLogLevel": Operator, "Undo": Operator,
 	}
 	for role := Role(0); role <= Administrator; role++ {
@@ -493,6 +494,43 @@ func TestExplain(t *testing.T) {
 		err := s.ask.Call(t.Context(), Service+".Explain", ExplainRequest{Client: "other"}, nil)
 		if tandem.CodeOf(err) != tandem.NotFound {
 			t.Errorf("a client that does not exist: %v", err)
+		}
+	})
+}
+
+func TestInspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t)
+		_ = s.buy("pen")
+		go func() { _ = s.c.Call(t.Context(), "Shop.Wait", nil, nil, client.Timeout(time.Hour)) }()
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		if c := get[Connections](s, "Connections", ConnectionsRequest{}); c.Total != 2 || len(c.Connections) != 2 || c.Connections[0].Protocol != "tandem" || c.Protocols[0] != (Tally{"tandem", 2}) {
+			t.Errorf("%+v", c)
+		}
+		if c := get[Connections](s, "Connections", ConnectionsRequest{Max: 1}); c.Total != 2 || len(c.Connections) != 1 {
+			t.Errorf("%+v", c)
+		}
+		found := false
+		for _, c := range get[Running](s, "Running", RunningRequest{}).Calls {
+			found = found || c.Method == "Shop.Wait" && time.Since(c.Since) >= time.Minute && !c.Deadline.IsZero() && c.Kind == "unary"
+		}
+		if !found {
+			t.Error("a call that runs is not listed")
+		}
+		if l := get[Limits](s, "Limits", LimitsRequest{}); len(l.Overload) != 1 {
+			t.Errorf("%+v", l)
+		}
+		settings := get[Settings](s, "Settings", SettingsRequest{}).Server
+		if !slices.ContainsFunc(settings, func(o tandem.Setting) bool { return o.Name == "WithLogger" && o.From == "option" }) {
+			t.Errorf("%+v", settings)
+		}
+		c := get[Clients](s, "Clients", ClientsRequest{}).Clients
+		if len(c) != 1 || c[0].Name != "mem://shop" || c[0].State.Connections != 1 || len(c[0].Explanation.Attempts) != 1 {
+			t.Errorf("%+v", c)
+		}
+		if err := s.ask.Call(t.Context(), Service+".Running", RunningRequest{Max: -1}, nil); tandem.CodeOf(err) != tandem.InvalidArgument {
+			t.Errorf("a negative number: %v", err)
 		}
 	})
 }

@@ -188,6 +188,12 @@ func TestScreens(t *testing.T) {
 			t.Errorf("%s: %+v", nothing, services)
 		}
 	}
+}
+
+func TestDetails(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.login()
+	c.load()
 	var s Service
 	c.until("the bank as a consumer of the shop", func() bool {
 		s = Service{}
@@ -198,11 +204,80 @@ func TestScreens(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	var in Instance
-	if c.post("Instance", InstanceRequest{List: "file://" + c.base + "/bank", Instance: "b0"}, &in); in.Info == nil || len(in.Methods) != 1 || len(in.Clients) != 1 || in.Version != "1.2" {
+	c.until("the bank's rates", func() bool {
+		in = Instance{}
+		c.post("Instance", InstanceRequest{List: "file://" + c.base + "/bank", Instance: "b0"}, &in)
+		return len(in.Clients) == 1 && in.Clients[0].Rate > 0
+	})
+	if in.Info == nil || len(in.Methods) != 1 || len(in.Clients) != 1 || in.Version != "1.2" {
 		t.Errorf("%+v", in)
+	}
+	if in.Connections == nil || in.Connections.Total == 0 || in.Calls == nil || in.Limits == nil || len(in.Settings) == 0 || in.Error != "" {
+		t.Errorf("the inside: %+v", in)
+	}
+	if in.Clients[0].State == nil || in.Clients[0].Explanation == nil || in.Clients[0].Rate == 0 {
+		t.Errorf("its client: %+v", in.Clients[0])
 	}
 	if status := c.post("Instance", InstanceRequest{List: c.target, Instance: "no"}, nil); status != http.StatusNotFound {
 		t.Errorf("an instance that does not exist: %d", status)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.login()
+	c.load()
+	bank := "file://" + c.base + "/bank"
+	var e client.Explanation
+	c.until("the explanation", func() bool {
+		req := json.RawMessage(`{"client":"` + c.target + `","method":"Shop.Buy"}`)
+		return c.post("Ask", AskRequest{List: bank, Instance: "b0", Method: "Explain", Request: req}, &e) == http.StatusOK
+	})
+	if e.Method != "Shop.Buy" || len(e.Attempts) != 1 || len(e.Attempts[0].Instances) != 3 {
+		t.Errorf("%+v", &e)
+	}
+	var p admin.Profile
+	if c.post("Ask", AskRequest{List: bank, Instance: "b0", Method: "Profile", Request: json.RawMessage(`{"kind":"goroutine","text":true}`)}, &p); !bytes.Contains(p.Data, []byte("goroutine profile")) {
+		t.Errorf("%+v", p)
+	}
+	for _, refused := range []AskRequest{
+		{List: bank, Instance: "b0", Method: "Register"}, {List: bank, Instance: "b0", Method: "SetLogLevel"},
+		{List: bank, Instance: "other", Method: "Explain"}, {List: "tcp://127.0.0.1:1", Instance: "x", Method: "Explain"},
+	} {
+		if status := c.post("Ask", refused, nil); status == http.StatusOK {
+			t.Errorf("%+v was passed on", refused)
+		}
+	}
+}
+
+func TestTap(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.login()
+	c.load()
+	c.until("the list", func() bool {
+		return c.post("Service", ServiceRequest{List: c.target, Service: "Shop"}, nil) == http.StatusOK
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	body, err := json.Marshal(TapRequest{List: c.target, Instances: []string{"s0", "s2"}, Tap: admin.TapRequest{Method: "Shop.*"}})
+	c.check(err)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.at.String()+"/api/Tap", bytes.NewReader(body))
+	c.check(err)
+	r.AddCookie(c.cookie)
+	resp, err := c.http.Do(r)
+	c.check(err)
+	lines, seen := json.NewDecoder(resp.Body), map[string]int{}
+	for seen["s0"] == 0 || seen["s2"] == 0 {
+		var e TapEvent
+		c.check(lines.Decode(&e))
+		if seen[e.Instance]++; e.Method != "Shop.Buy" || e.Failure != "" || e.Instance == "s1" {
+			t.Errorf("%+v", e)
+		}
+	}
+	cancel()
+	c.check(resp.Body.Close())
+	if status := c.post("Tap", TapRequest{List: c.target, Tap: admin.TapRequest{Payload: true}}, nil); status != http.StatusForbidden {
+		t.Errorf("a developer taps messages: %d", status)
 	}
 }
 

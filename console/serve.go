@@ -49,6 +49,7 @@ func (c *Console) methods() map[string]method {
 		"Changes":  typed(admin.Viewer, c.changes),
 		"Edit":     typed(admin.Viewer, c.editAllowed),
 		"Restore":  typed(admin.Operator, c.restore),
+		"Ask":      typed(admin.Viewer, c.passOn),
 	}
 }
 
@@ -83,6 +84,11 @@ func (c *Console) session(_ context.Context, u User, _ *SessionRequest) (*Sessio
 // serveAPI answers a call of the page.
 func (c *Console) serveAPI(w http.ResponseWriter, r *http.Request) {
 	answer, err := c.answer(w, r)
+	c.reply(w, answer, err)
+}
+
+// reply sends an answer or an error.
+func (c *Console) reply(w http.ResponseWriter, answer any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if err != nil {
