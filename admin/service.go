@@ -37,6 +37,7 @@ func (a *Admin) serve(srv *server.Server) error {
 		read(a, srv, "Spans", Developer, a.listSpans),
 		read(a, srv, "Profile", Developer, a.profile),
 		write(a, srv, "SetLogLevel", a.setLogLevel),
+		write(a, srv, "ForceBreaker", a.forceBreaker),
 		write(a, srv, "Undo", a.undoChange),
 		server.HandleStream(srv, Service+".Tap", a.tap),
 	)

@@ -20,7 +20,7 @@ import (
 func passed() map[string]admin.Role {
 	return map[string]admin.Role{
 		"Spans": admin.Developer, "Explain": admin.Viewer, "Profile": admin.Developer, "Changes": admin.Viewer,
-		"SetLogLevel": admin.Operator, "Undo": admin.Operator,
+		"SetLogLevel": admin.Operator, "ForceBreaker": admin.Operator, "Undo": admin.Operator,
 	}
 }
 
