@@ -123,7 +123,7 @@ export const zh: Messages = {
   'kind.overrides': '人工设置',
   'kind.process': '进程',
   'services.filter': '筛选服务',
-  'services.shown': '{shown} / {all}',
+  'services.shown': '显示 {shown} / {all}',
   'services.none': '没有匹配项。',
   'services.empty': '注册中心里没有服务。',
   'service.slowest': '最慢的实例',

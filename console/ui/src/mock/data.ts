@@ -30,7 +30,7 @@ export function cluster(services = 2000, instances = 20_000): Entry[] {
     const round = Math.floor(n / (domains.length * nouns.length))
     const name = noun + (round === 0 ? '' : ['Admin', 'Query', 'Sync', 'Job', 'Cache', 'Audit', 'Store', 'Feed', 'Proxy'][round - 1] ?? round)
     // One service has many instances, so that long lists of them are seen too.
-    const size = n === 1 ? each * 40 : Math.max(1, Math.round(each * (0.4 + 1.2 * r())) - (n % 50 === 0 ? 0 : 0))
+    const size = n === 1 ? each * 40 : Math.max(1, Math.round(each * (0.4 + 1.2 * r())))
     out.push(entry({ domain, name, n, size }, r))
   }
   return out
@@ -38,7 +38,7 @@ export function cluster(services = 2000, instances = 20_000): Entry[] {
 
 function entry(of: { domain: string; name: string; n: number; size: number }, r: () => number): Entry {
   const list = `${source}/${of.domain}/${of.name}`
-  const rate = r() < 0.1 ? 0 : Math.exp(r() * 9)
+  const rate = r() < 0.1 && of.n > 20 ? 0 : Math.exp((of.n < 2 ? 7.5 : 0) + r() * (of.n < 2 ? 1 : 9))
   const protocols = [['tandem'], ['tandem', 'grpc'], ['tandem', 'connect', 'grpc']][Math.floor(r() * 3)] ?? []
   const version = `v${1 + Math.floor(r() * 3)}.${Math.floor(r() * 20)}.${Math.floor(r() * 5)}`
   const p99 = Math.exp(r() * 6) * 0.6e6

@@ -112,7 +112,7 @@ export class Mock {
     return {
       services: this.all.length, instances, rate, errorRate: failed / rate, answering: all - silent, silent,
       versions: { 'v0.9.0': Math.round(all * 0.82), 'v0.8.2': Math.round(all * 0.17), 'v0.8.0': 41 }, sources: this.sources(now), top: top.map((e, i) => row(e, now, i)),
-      rollouts: this.rollouts(), changes: this.history.slice(0, 10), perSecond: seconds(rate, 1, now),
+      rollouts: this.rollouts(), changes: this.history.slice(0, 10), perSecond: seconds(rate, 1, now, failed / rate),
     }
   }
 

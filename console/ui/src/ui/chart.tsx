@@ -109,7 +109,7 @@ function options(width: number, height: number, series: readonly Series[], forma
     scales: { x: { time: false }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
       { ...axis, size: 22, values: (_, v) => v.map((n) => n + ' s') },
-      { ...axis, size: 56, values: (_, v) => v.map(format) },
+      { ...axis, size: 56, space: 24, values: (_, v) => v.map(format) },
     ],
     series: [{}, ...series.map((s) => ({ label: s.label, stroke: cssColor(s.color), width: 1.5, points: { show: false }, ...(s.dash ? { dash: s.dash } : {}) }))],
   }

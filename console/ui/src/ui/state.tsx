@@ -1,4 +1,5 @@
 import type { ReactNode } from 'react'
+import { count } from '../format.ts'
 import { useT } from '../i18n/index.tsx'
 import type { Key } from '../i18n/index.tsx'
 
@@ -37,7 +38,7 @@ export function StateMark({ state, n }: { state: string; n?: number }) {
   return (
     <span className={'state ' + name}>
       <StateIcon state={name} />
-      {n === undefined ? null : <span className="num">{n}</span>}
+      {n === undefined ? null : <span className="num">{count(n)}</span>}
       <span>{t(('state.' + name) as Key)}</span>
     </span>
   )

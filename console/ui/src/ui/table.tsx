@@ -27,6 +27,7 @@ interface Props<R> {
 }
 
 const rowHeight = 30
+const collator = new Intl.Collator('en', { numeric: true }) // x-9 before x-10
 const beyond = 10 // rows that are drawn above and below those that can be seen
 const step = 5 // rows that may scroll by before rows are drawn anew
 
@@ -37,7 +38,7 @@ export function order<R>(rows: readonly R[], columns: readonly Column<R>[], by: 
   if (!value) return rows
   const keyed = rows.map((row) => ({ row, v: value(row) }))
   keyed.sort((a, b) => {
-    const c = typeof a.v === 'number' && typeof b.v === 'number' ? a.v - b.v : String(a.v) < String(b.v) ? -1 : a.v === b.v ? 0 : 1
+    const c = typeof a.v === 'number' && typeof b.v === 'number' ? a.v - b.v : collator.compare(String(a.v), String(b.v))
     return down ? -c : c
   })
   return keyed.map((k) => k.row)
