@@ -294,3 +294,11 @@ type TapEvent struct {
 
 	*admin.TapEvent
 }
+
+// ProfileRequest is the request of Profile. The answer is an admin.Profile.
+type ProfileRequest struct {
+	List     string `json:"list"`
+	Instance string `json:"instance"`
+
+	admin.ProfileRequest
+}

@@ -45,7 +45,16 @@ func (c *Console) passOn(ctx context.Context, u User, req *AskRequest) (*json.Ra
 		return nil, err
 	}
 	defer c.asker.give(l)
-	return client.Invoke[json.RawMessage](ctx, l.c, admin.Service+"."+req.Method, req.Request, client.Timeout(apiTimeout))
+	return client.Invoke[json.RawMessage](ctx, l.c, admin.Service+"."+req.Method, req.Request, client.Timeout(profileTimeout))
+}
+
+// profile gets a profile of an instance.
+func (c *Console) profile(ctx context.Context, u User, req *ProfileRequest) (*json.RawMessage, error) {
+	text, err := json.Marshal(req.ProfileRequest)
+	if err != nil {
+		return nil, err
+	}
+	return c.passOn(ctx, u, &AskRequest{List: req.List, Instance: req.Instance, Method: "Profile", Request: text})
 }
 
 // maxTapped is how many instances are tapped at a time.
