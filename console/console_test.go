@@ -223,6 +223,78 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+func TestPolicies(t *testing.T) {
+	c := newCluster(t, Config{Writer: "ann"})
+	c.login()
+	c.until("the list", func() bool { return c.post("Policy", PolicyRequest{List: c.target}, nil) == http.StatusOK })
+	var v PolicyView
+	c.post("Policy", PolicyRequest{List: c.target}, &v)
+	if !strings.HasSuffix(v.Key, "/policies/shop") || v.Text != "" || v.Revision != "0" || len(v.Schema) == 0 {
+		t.Errorf("at first: %+v", v)
+	}
+	const quick, slow = "methods:\n  Shop.Buy:\n    timeout: 1s\n", `{"methods":{"Shop.Buy":{"timeout":"9s"}}}`
+	var dry PolicyView
+	if c.post("PutPolicy", PutPolicyRequest{List: c.target, Text: quick, DryRun: true}, &dry); dry.Policy == nil || !strings.HasPrefix(dry.Text, "{") {
+		t.Errorf("a dry run: %+v", dry)
+	}
+	for _, text := range []string{quick, slow} {
+		if status := c.post("PutPolicy", PutPolicyRequest{List: c.target, Text: text, Base: v.Revision, Why: "a test"}, &v); status != http.StatusOK {
+			t.Errorf("%d: %+v", status, v)
+		}
+	}
+	if v.Revision != "2" || len(v.History) != 2 || v.History[0].By != "ann" || !strings.Contains(v.Text, "9s") || v.Rollout == nil {
+		t.Errorf("%+v", v)
+	}
+	for name, bad := range map[string]struct {
+		req  PutPolicyRequest
+		want int
+	}{
+		"an old base":  {PutPolicyRequest{Text: quick, Base: "1"}, http.StatusConflict},
+		"not a policy": {PutPolicyRequest{Text: `{"methods": 7}`, Base: "2"}, http.StatusBadRequest},
+		"not YAML":     {PutPolicyRequest{Text: "\t- :", Base: "2"}, http.StatusBadRequest},
+	} {
+		bad.req.List = c.target
+		if status := c.post("PutPolicy", bad.req, nil); status != bad.want {
+			t.Errorf("%s: %d", name, status)
+		}
+	}
+	if status := c.post("Restore", RestoreRequest{List: c.target, Kind: "policy", Revision: "1", Why: "back"}, nil); status != http.StatusOK {
+		t.Errorf("restoring: %d", status)
+	}
+	if c.post("Policy", PolicyRequest{List: c.target}, &v); v.Revision != "3" || !strings.Contains(v.Text, "1s") {
+		t.Errorf("restored: %+v", v)
+	}
+}
+
+func TestTopology(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.login()
+	c.load()
+	var g Topology
+	c.until("an edge", func() bool {
+		g = Topology{}
+		return c.post("Topology", TopologyRequest{Center: "Shop", Hops: 1}, &g) == http.StatusOK && len(g.Edges) == 1 && g.Edges[0].Rate > 0
+	})
+	if len(g.Nodes) != 2 || g.Edges[0].From != "Bank" || g.Edges[0].To != "Shop" || g.Edges[0].Protocols[0] != "tandem" || g.Cut != 0 {
+		t.Errorf("%+v", g)
+	}
+	if status := c.post("Topology", TopologyRequest{Center: "No"}, nil); status != http.StatusNotFound {
+		t.Errorf("a service that does not exist: %d", status)
+	}
+	// A chain, seen from its end.
+	chain := &graph{map[string]*Node{}, map[edgeKey]*Edge{}}
+	for i := range 500 {
+		chain.edge("hub", fmt.Sprintf("s%03d", i))
+	}
+	chain.edge("s000", "far")
+	if near, cut := chain.near("hub", 1); len(near) != maxNodes || cut != 301 || near["far"] {
+		t.Errorf("%d near, %d cut", len(near), cut)
+	}
+	if near, _ := chain.near("far", 1); len(near) != 2 {
+		t.Errorf("near the far end: %v", near)
+	}
+}
+
 func TestAsk(t *testing.T) {
 	c := newCluster(t, Config{})
 	c.login()
