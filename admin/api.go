@@ -58,6 +58,7 @@ type MethodFigure struct {
 	Rate       float64           `json:"rate"`    // calls that ended in a second, in the window
 	ErrorRate  float64           `json:"errorRate"`
 	Errors     map[string]uint64 `json:"errors,omitempty"` // in the window, by name of the code
+	Mean       time.Duration     `json:"mean"`
 	P50        time.Duration     `json:"p50"`
 	P90        time.Duration     `json:"p90"`
 	P99        time.Duration     `json:"p99"`

@@ -101,3 +101,16 @@ func (s *sums) counts() (out []TimeCount) {
 	}
 	return out
 }
+
+// mean returns the mean time; 0 without calls.
+func (s *sums) mean() time.Duration {
+	total, calls := 0.0, uint64(0)
+	for i, n := range s {
+		total += float64(n) * float64(middle(i))
+		calls += n
+	}
+	if calls == 0 {
+		return 0
+	}
+	return time.Duration(total / float64(calls))
+}

@@ -45,6 +45,9 @@ func TestQuantiles(t *testing.T) {
 			t.Errorf("quantile %d is %v, want %v", i, q, want)
 		}
 	}
+	if m := s.mean(); m < 490*time.Millisecond || m > 510*time.Millisecond || new(sums).mean() != 0 {
+		t.Errorf("the mean is %v", m)
+	}
 	if more := h.since(before); more != nil {
 		t.Errorf("nothing was added, and there is %v", more)
 	}

@@ -233,7 +233,7 @@ func (m *method) fill(f *MethodFigure, n int, req *MethodsRequest) time.Duration
 
 func (f *MethodFigure) addPercentiles(s *sums) {
 	if q := s.quantiles(0.5, 0.9, 0.99, 0.999); q != nil {
-		f.P50, f.P90, f.P99, f.P999 = q[0], q[1], q[2], q[3]
+		f.P50, f.P90, f.P99, f.P999, f.Mean = q[0], q[1], q[2], q[3], s.mean()
 	}
 }
 

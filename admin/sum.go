@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sum adds up the figures of one method in several processes. The percentiles are those of all
-// calls together if the figures have Times, and else the largest of them. The last seconds and
+// Sum adds up the figures of one method in several processes. The mean and the percentiles are those of
+// all calls together if the figures have Times, and else the largest of them. The last seconds and
 // windows of the series are taken as the same.
 func Sum(figures ...MethodFigure) MethodFigure {
 	var out MethodFigure
@@ -19,7 +19,8 @@ func Sum(figures ...MethodFigure) MethodFigure {
 		out.Running += f.Running
 		out.Rate += f.Rate
 		out.ErrorRate += f.ErrorRate
-		out.P50, out.P90, out.P99, out.P999 = max(out.P50, f.P50), max(out.P90, f.P90), max(out.P99, f.P99), max(out.P999, f.P999)
+		out.Mean, out.P50, out.P90 = max(out.Mean, f.Mean), max(out.P50, f.P50), max(out.P90, f.P90)
+		out.P99, out.P999 = max(out.P99, f.P99), max(out.P999, f.P999)
 		for code, n := range f.Errors {
 			if out.Errors == nil {
 				out.Errors = map[string]uint64{}

@@ -78,6 +78,8 @@ type ServiceRow struct {
 	Policy    string         `json:"policy,omitempty"`
 	Overrides int            `json:"overrides"`
 	PerSecond []uint64       `json:"perSecond,omitempty"` // calls in each of the last 60 s
+
+	impact float64 // how many callers wait for it on average: rate × mean time
 }
 
 // ServiceRequest is the request of Service.
@@ -116,6 +118,8 @@ type InstanceRow struct {
 	P99     time.Duration `json:"p99"`
 	Admin   bool          `json:"admin"` // its admin API answers
 	Error   string        `json:"error,omitempty"`
+
+	mean time.Duration // of its calls
 }
 
 // InstanceRequest is the request of Instance.

@@ -148,7 +148,7 @@ func (c *Console) addFigures(rows []InstanceRow, service string) {
 		default:
 			r.Admin = true
 			sum := admin.Sum(ofService(s.methods, service)...)
-			r.Running, r.Rate, r.Errors, r.P99 = sum.Running, sum.Rate, sum.ErrorRate, sum.P99
+			r.Running, r.Rate, r.Errors, r.P99, r.mean = sum.Running, sum.Rate, sum.ErrorRate, sum.P99, sum.Mean
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (r *InstanceRow) addLoad() {
 func ofService(all []admin.MethodFigure, service string) (list []admin.MethodFigure) {
 	for i := range all {
 		of := serviceOf(all[i].Method)
-		if of != admin.Service && (service == "" || of == service) {
+		if !isOwn(of) && (service == "" || of == service) {
 			list = append(list, all[i])
 		}
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,7 +188,7 @@ func rowsOf(name string, instances []tandem.Instance, set *override.Overrides, n
 	effect := set.Apply(instances, now)
 	weights := make(map[string]int, len(effect.Enabled))
 	for i := range effect.Enabled {
-		weights[effect.Enabled[i].ID] = effect.Enabled[i].Weight
+		weights[effect.Enabled[i].ID] = cmp.Or(effect.Enabled[i].Weight, tandem.DefaultWeight)
 	}
 	rows := make([]InstanceRow, 0, len(instances))
 	for _, in := range instances {

@@ -51,8 +51,11 @@ func (c *Console) serviceRows() (rows []ServiceRow) {
 	return rows
 }
 
-// isOwn reports whether a service is tandem's, and not the user's.
-func isOwn(service string) bool { return service == admin.Service }
+// isOwn reports whether a service is tandem's, or one that gRPC defines for all servers, and not
+// the user's.
+func isOwn(service string) bool {
+	return service == admin.Service || strings.HasPrefix(service, "grpc.health.") || strings.HasPrefix(service, "grpc.reflection.")
+}
 
 func (c *Console) serviceRow(l *list, service string, in []InstanceRow) ServiceRow {
 	c.addFigures(in, service)
@@ -65,6 +68,7 @@ func (c *Console) serviceRow(l *list, service string, in []InstanceRow) ServiceR
 		row.Rate += r.Rate
 		row.ErrorRate += r.Errors
 		row.P99 = max(row.P99, r.P99)
+		row.impact += r.Rate * r.mean.Seconds()
 		note(versions, r.Version)
 		note(zones, r.Zone)
 		for _, e := range r.Endpoints {
@@ -160,15 +164,12 @@ func (c *Console) overview(_ context.Context, _ User, _ *OverviewRequest) (*Over
 		out.Changes = append(out.Changes, l.lastChange()...)
 	}
 	out.PerSecond = sumSeries(series)
-	slices.SortStableFunc(rows, func(a, b ServiceRow) int { return cmp.Compare(b.impact(), a.impact()) })
+	slices.SortStableFunc(rows, func(a, b ServiceRow) int { return cmp.Or(cmp.Compare(b.impact, a.impact), cmp.Compare(b.Rate, a.Rate)) })
 	out.Top = append(out.Top, rows[:min(len(rows), topServices)]...)
 	slices.SortFunc(out.Changes, func(a, b ChangeRow) int { return b.At.Compare(a.At) })
 	out.Changes = out.Changes[:min(len(out.Changes), newChanges)]
 	return out, nil
 }
-
-// impact says how much the callers of a service wait for it: its rate times how long calls take.
-func (r *ServiceRow) impact() float64 { return r.Rate * max(r.P99.Seconds(), 1e-6) }
 
 // lastChange returns the change that made the overrides what they are.
 func (l *list) lastChange() []ChangeRow {
