@@ -15,7 +15,12 @@ import (
 // announcement is a call of [tandem.AnnounceMethod]; it passes the client's plugins and the
 // interceptors of both chains, which may add credentials. If a server refuses it, or does not
 // know the method, the connection is closed and tried again later.
-func WithID(id string) Option { return func(o *options) { o.id = id } }
+func WithID(id string) Option {
+	return func(o *options) {
+		o.given.Add("WithID")
+		o.id = id
+	}
+}
 
 // announce sends the client's ID to the server, before any other call. It does nothing without
 // [WithID].

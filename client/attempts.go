@@ -56,15 +56,19 @@ type FailbackQueue struct {
 func WithAttempts(a Attempts) Option {
 	return func(o *options) {
 		o.want(a.Timeout >= 0, "WithAttempts: Timeout", a.Timeout, "0, for none, or more")
-		o.attemptTimeout = cmp.Or(a.Timeout, o.attemptTimeout)
+		if a.Timeout != 0 {
+			o.given.Add("WithAttempts: Timeout")
+			o.attemptTimeout = a.Timeout
+		}
 		if b := a.Budget; b != nil {
+			o.given.Add("WithAttempts: Budget")
 			o.want(b.Share >= 0 && b.PerSecond >= 0, "WithAttempts: Budget", *b, "a share and a rate of 0 or more")
 			o.budgetShare, o.budgetRate = b.Share, b.PerSecond
 		}
 		if a.Fork != 0 {
 			o.want(a.Fork > 0, "WithAttempts: Fork", a.Fork, "one instance at least")
 			o.forks = max(1, a.Fork)
-			o.needMode = append(o.needMode, "WithAttempts: Fork")
+			o.needModeFor("WithAttempts: Fork")
 		}
 		if a.BackupShare != 0 {
 			o.backupShare = o.share("WithAttempts: BackupShare", a.BackupShare)
@@ -75,7 +79,7 @@ func WithAttempts(a Attempts) Option {
 		if a.BroadcastAtOnce != 0 {
 			o.want(a.BroadcastAtOnce > 0, "WithAttempts: BroadcastAtOnce", a.BroadcastAtOnce, "one at least")
 			o.broadcastAtOnce = max(1, a.BroadcastAtOnce)
-			o.needMode = append(o.needMode, "WithAttempts: BroadcastAtOnce")
+			o.needModeFor("WithAttempts: BroadcastAtOnce")
 		}
 		a.Failback.set(o)
 	}
@@ -84,8 +88,14 @@ func WithAttempts(a Attempts) Option {
 // share returns a share, which acts in one fail mode only, between 0 and 1.
 func (o *options) share(name string, share float64) float64 {
 	o.want(share > 0 && share <= 1, name, share, "more than 0, and 1 at most")
-	o.needMode = append(o.needMode, name)
+	o.needModeFor(name)
 	return min(max(0, share), 1)
+}
+
+// needModeFor notes that an option was given that acts in some fail modes only.
+func (o *options) needModeFor(name string) {
+	o.given.Add(name)
+	o.needMode = append(o.needMode, name)
 }
 
 func (q *FailbackQueue) set(o *options) {
@@ -93,7 +103,7 @@ func (q *FailbackQueue) set(o *options) {
 		return
 	}
 	o.want(q.Size >= 0 && q.Tries >= 0 && q.Pause >= 0, "WithAttempts: Failback", [3]any{q.Size, q.Tries, q.Pause}, "0 or more of each")
-	o.needMode = append(o.needMode, "WithAttempts: Failback")
+	o.needModeFor("WithAttempts: Failback")
 	o.failbackQueue, o.failbackTries = max(0, cmp.Or(q.Size, o.failbackQueue)), max(0, cmp.Or(q.Tries, o.failbackTries))
 	o.failbackPause = max(cmp.Or(q.Pause, o.failbackPause), time.Millisecond)
 	if q.GiveUp != nil {

@@ -63,6 +63,7 @@ func WithConnections(c Connections) Option {
 		if c.StreamWindow != 0 {
 			o.want(c.StreamWindow >= wire.MinWindow && c.StreamWindow <= session.MaxStreamWindow, "WithConnections: StreamWindow", c.StreamWindow, "16 KiB to 64 MiB")
 			o.windowGiven = true
+			o.given.Add("WithConnections: StreamWindow")
 			o.streamWindow = min(max(wire.MinWindow, c.StreamWindow), session.MaxStreamWindow)
 		}
 	}
@@ -71,13 +72,16 @@ func WithConnections(c Connections) Option {
 func (c *Connections) setConnecting(o *options) {
 	if n := c.PerInstance; n != 0 {
 		o.want(n >= 1 && n <= maxConnections, "WithConnections: PerInstance", n, "1 to 64")
+		o.given.Add("WithConnections: PerInstance")
 		o.connections = min(max(1, n), maxConnections)
 	}
 	if c.Timeout != 0 {
 		o.want(c.Timeout > 0, "WithConnections: Timeout", c.Timeout, "more than 0")
+		o.given.Add("WithConnections: Timeout")
 		o.connectTimeout = c.Timeout
 	}
 	if c.Backoff != 0 || c.MaxBackoff != 0 {
+		o.given.Add("WithConnections: Backoff, MaxBackoff")
 		first, most := cmp.Or(c.Backoff, o.backoff.First), cmp.Or(c.MaxBackoff, o.backoff.Most)
 		o.want(first >= 0 && most >= first, "WithConnections: Backoff, MaxBackoff", [2]time.Duration{first, most}, "a first pause of 0 or more, and the longest no shorter")
 		o.backoff = resilience.Backoff{First: max(first, time.Millisecond), Most: max(first, most)}
@@ -85,6 +89,9 @@ func (c *Connections) setConnecting(o *options) {
 }
 
 func (c *Connections) setWatching(o *options) {
+	if c.HealthCheck != 0 {
+		o.given.Add("WithConnections: HealthCheck")
+	}
 	switch h := c.HealthCheck; {
 	case h > 0:
 		o.healthCheck = max(h, leastHealthCheck)
@@ -93,6 +100,7 @@ func (c *Connections) setWatching(o *options) {
 	}
 	if c.Silence != 0 {
 		o.want(c.Silence >= leastSilence, "WithConnections: Silence", c.Silence, "2s and more")
+		o.given.Add("WithConnections: Silence")
 		o.silence = max(leastSilence, c.Silence)
 	}
 }

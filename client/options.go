@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/failmode"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/settings"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/dns"
@@ -32,8 +32,9 @@ type Option func(*options)
 
 type options struct {
 	callDefaults
-	wrong               []error  // values that options can't have
-	needMode            []string // options that act in some fail modes only
+	wrong               []error        // values that options can't have
+	given               settings.Given // the options, and fields of options, that were given
+	needMode            []string       // options that act in some fail modes only
 	modeGiven           bool
 	needCompressor      bool // a Compression without compressors was given
 	compressorsGiven    bool
@@ -83,6 +84,7 @@ type options struct {
 	id                  string                    // ID that the client announces; "" for none
 	logger              *slog.Logger              // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
+	services, funcs     []string // names of what register registers
 	servingPlugins      []any
 }
 
@@ -138,6 +140,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 // use the codec "protobuf" if the client has it.
 func WithCodec(usual tandem.Codec, others ...tandem.Codec) Option {
 	return func(o *options) {
+		o.given.Add("WithCodec")
 		o.want(usual != nil || len(others) > 0, "WithCodec", usual, "a codec")
 		for _, c := range others {
 			if o.want(c != nil, "WithCodec", c, "a codec") {
@@ -169,12 +172,19 @@ func WithCompression(c Compression) Option {
 				o.compressors = replace(o.compressors, other, tandem.Compressor.Name)
 			}
 		}
+		if len(c.Others) > 0 {
+			o.given.Add("WithCompression: Others")
+		}
 		if c.Usual != nil {
+			o.given.Add("WithCompression: Usual")
 			o.compressors = replace(o.compressors, c.Usual, tandem.Compressor.Name)
 			o.compressor = c.Usual.Name()
 		}
 		o.want(c.Above >= 0, "WithCompression: Above", c.Above, "0, for the default, or more bytes")
-		o.compressAbove = cmp.Or(c.Above, o.compressAbove)
+		if c.Above != 0 {
+			o.given.Add("WithCompression: Above")
+			o.compressAbove = c.Above
+		}
 		if c.Usual != nil || len(c.Others) > 0 {
 			o.compressorsGiven = true
 		} else {
@@ -207,6 +217,7 @@ func with[T any](m map[string]T, name string, v T) map[string]T {
 // and makes name://address a target. [WithTLS] applies to it too.
 func WithTransport(name string, t tandem.Transport) Option {
 	return func(o *options) {
+		o.given.Add("WithTransport")
 		o.want(name != "" && t != nil, "WithTransport", name, "a name and a transport")
 		o.transports = with(o.transports, name, t)
 		if o.resolvers[name] == nil {
@@ -223,13 +234,17 @@ func WithTransport(name string, t tandem.Transport) Option {
 // can't have it. For TLS on some transports only, wrap those with [transport.TLS] and leave out
 // WithTLS.
 func WithTLS(config *tls.Config) Option {
-	return func(o *options) { o.tls, o.secured = config, true }
+	return func(o *options) {
+		o.given.Add("WithTLS")
+		o.tls, o.secured = config, true
+	}
 }
 
 // WithResolver adds a resolver for targets of a scheme, or replaces it. If it is a
 // [registry.Checker], Dial asks it whether the target can work.
 func WithResolver(scheme string, r registry.Resolver) Option {
 	return func(o *options) {
+		o.given.Add("WithResolver")
 		o.want(scheme != "" && r != nil, "WithResolver", scheme, "a scheme and a resolver")
 		o.resolvers = with(o.resolvers, scheme, r)
 	}
@@ -238,13 +253,19 @@ func WithResolver(scheme string, r registry.Resolver) Option {
 // WithSnapshots keeps the last list of instances in a file in dir, so that a client that starts
 // while its registry is down knows its servers. Several clients and processes may share the
 // directory. A process that can write there can tell a client where to call.
-func WithSnapshots(dir string) Option { return func(o *options) { o.snapshots = dir } }
+func WithSnapshots(dir string) Option {
+	return func(o *options) {
+		o.given.Add("WithSnapshots")
+		o.snapshots = dir
+	}
+}
 
 // WithBalancer sets the policy that chooses an instance; [balance.P2C] by default. Unless it
 // contains a [balance.Route], one is put in front of it, so that calls keep to their routes and
 // reserved instances get no other calls.
 func WithBalancer(p balance.Policy) Option {
 	return func(o *options) {
+		o.given.Add("WithBalancer")
 		if o.want(p != nil, "WithBalancer", p, "a policy") {
 			o.policy = p
 		}
@@ -253,23 +274,39 @@ func WithBalancer(p balance.Policy) Option {
 
 // WithEjection sets when an instance that fails or is slow gets no calls; nil means never. The
 // zero Ejection is the default. It has no effect on a client with one instance.
-func WithEjection(e *Ejection) Option { return func(o *options) { o.ejection = e } }
+func WithEjection(e *Ejection) Option {
+	return func(o *options) {
+		o.given.Add("WithEjection")
+		o.ejection = e
+	}
+}
 
 // WithBreaker gives every method of every instance a circuit breaker, which counts every call.
 // A call goes to an instance where its method's breaker lets it through; if there is none it
 // fails at once, with Unavailable and NotExecuted. By default methods have no breakers.
 func WithBreaker(config resilience.BreakerConfig) Option {
-	return func(o *options) { o.breaker = &config }
+	return func(o *options) {
+		o.given.Add("WithBreaker")
+		o.breaker = &config
+	}
 }
 
 // WithRoute sets the route of calls that name none with [Route].
-func WithRoute(r tandem.Route) Option { return func(o *options) { o.route = &r } }
+func WithRoute(r tandem.Route) Option {
+	return func(o *options) {
+		o.given.Add("WithRoute")
+		o.route = &r
+	}
+}
 
 // WithHashKey sets the function that makes the hash key of a call from its arguments, for
 // policies that choose by key; a call with a [HashKey] keeps that one. For streams args is nil.
 // The function must be safe for concurrent use.
 func WithHashKey(key func(method string, args any) string) Option {
-	return func(o *options) { o.hashKey = key }
+	return func(o *options) {
+		o.given.Add("WithHashKey")
+		o.hashKey = key
+	}
 }
 
 // WithFailMode sets what happens when an attempt fails; [Failfast] by default. Dial requires
@@ -277,6 +314,7 @@ func WithHashKey(key func(method string, args any) string) Option {
 // Failfast if only calls with a [FailMode] of their own are to be retried.
 func WithFailMode(m tandem.FailMode) Option {
 	return func(o *options) {
+		o.given.Add("WithFailMode")
 		if o.want(m < failmode.Count, "WithFailMode", uint8(m), "one of the fail modes") {
 			o.failMode, o.modeGiven = m, true
 		}
@@ -289,7 +327,7 @@ func WithRetries(n int) Option {
 	return func(o *options) {
 		o.want(n >= 0, "WithRetries", n, "0 or more")
 		o.retries = max(0, n)
-		o.needMode = append(o.needMode, "WithRetries")
+		o.needModeFor("WithRetries")
 	}
 }
 
@@ -297,6 +335,7 @@ func WithRetries(n int) Option {
 // call, outside the fail mode. The first is the outermost.
 func WithInterceptors(i ...tandem.Interceptor) Option {
 	return func(o *options) {
+		o.given.Add("WithInterceptors")
 		o.want(!slices.ContainsFunc(i, noInterceptor), "WithInterceptors", nil, "functions")
 		o.interceptors = append(o.interceptors, i...)
 	}
@@ -306,6 +345,7 @@ func WithInterceptors(i ...tandem.Interceptor) Option {
 // for every attempt, inside the fail mode.
 func WithAttemptInterceptors(i ...tandem.Interceptor) Option {
 	return func(o *options) {
+		o.given.Add("WithAttemptInterceptors")
 		o.want(!slices.ContainsFunc(i, noInterceptor), "WithAttemptInterceptors", nil, "functions")
 		o.attemptInterceptors = append(o.attemptInterceptors, i...)
 	}
@@ -317,6 +357,7 @@ func noInterceptor(i tandem.Interceptor) bool { return i == nil }
 // none.
 func WithTimeout(d time.Duration) Option {
 	return func(o *options) {
+		o.given.Add("WithTimeout")
 		o.want(d >= 0, "WithTimeout", d, "0, for none, or more")
 		o.timeout = d
 	}
@@ -326,6 +367,7 @@ func WithTimeout(d time.Duration) Option {
 // decompression; 4 MiB by default.
 func WithMaxMessage(n int) Option {
 	return func(o *options) {
+		o.given.Add("WithMaxMessage")
 		o.want(n >= 1, "WithMaxMessage", n, "one byte at least")
 		o.maxMessage = max(1, n)
 	}
@@ -333,13 +375,20 @@ func WithMaxMessage(n int) Option {
 
 // WithLogger sets the logger. By default, which nil also means, only panics of methods that
 // servers call on this client are logged, to slog's default logger.
-func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) {
+		o.given.Add("WithLogger")
+		o.logger = l
+	}
+}
 
 // WithService lets servers call the methods of rcvr on this client, through
 // their connections to it. See the server's Peer. Dial fails for exported methods
 // that can't be served, unless [SkipUnsuitable] leaves them out.
 func WithService(name string, rcvr any, opts ...ServiceOption) Option {
 	return func(o *options) {
+		o.given.Add("WithService")
+		o.services = append(o.services, name)
 		o.register = append(o.register, func(t *dispatch.Table) error { return t.RegisterName(name, rcvr, opts...) })
 	}
 }
@@ -347,6 +396,8 @@ func WithService(name string, rcvr any, opts ...ServiceOption) Option {
 // WithFunc lets servers call a typed function on this client.
 func WithFunc[Args, Reply any](name string, f func(context.Context, *Args) (*Reply, error)) Option {
 	return func(o *options) {
+		o.given.Add("WithFunc")
+		o.funcs = append(o.funcs, name)
 		o.register = append(o.register, func(t *dispatch.Table) error { return t.Add(dispatch.UnaryMethod(name, f)) })
 	}
 }

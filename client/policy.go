@@ -18,7 +18,12 @@ import (
 
 // WithPolicy sets the policy of the client's calls. It overrides the client's options, and a
 // call's own options override it. Changes of p after Dial have no effect.
-func WithPolicy(p *policy.Policy) Option { return func(o *options) { o.fixed = p } }
+func WithPolicy(p *policy.Policy) Option {
+	return func(o *options) {
+		o.given.Add("WithPolicy")
+		o.fixed = p
+	}
+}
 
 // WithPolicyFrom makes the client follow a policy until Close. Until the first document has
 // come, the policy of [WithPolicy] is in force, if there is one. A document replaces the one
@@ -29,7 +34,10 @@ func WithPolicy(p *policy.Policy) Option { return func(o *options) { o.fixed = p
 // is made of the host's name, the process's number and a random word, so that no two clients
 // share one.
 func WithPolicyFrom(src policy.Source, name string) Option {
-	return func(o *options) { o.source, o.name = src, name }
+	return func(o *options) {
+		o.given.Add("WithPolicyFrom")
+		o.source, o.name = src, name
+	}
 }
 
 // Policy returns which policy is in force, and what was done with the last document. It is zero

@@ -216,6 +216,7 @@ func notSent(code tandem.Code, format string, args ...any) error {
 // tandem's own protocol only.
 func WithProtocols(protocols ...Protocol) Option {
 	return func(o *options) {
+		o.given.Add("WithProtocols")
 		for _, p := range protocols {
 			if o.want(p != nil, "WithProtocols", p, "a protocol") {
 				o.protocols = append(o.protocols, p)

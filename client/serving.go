@@ -24,7 +24,10 @@ func SkipUnsuitable() ServiceOption { return dispatch.WithSkipUnsuitable() }
 //
 // A value that has none of these makes Dial fail.
 func WithServingPlugins(plugins ...any) Option {
-	return func(o *options) { o.servingPlugins = append(o.servingPlugins, plugins...) }
+	return func(o *options) {
+		o.given.Add("WithServingPlugins")
+		o.servingPlugins = append(o.servingPlugins, plugins...)
+	}
 }
 
 // serving holds the plugins and the limit of the methods that a client serves.

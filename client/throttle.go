@@ -23,6 +23,7 @@ type Throttle struct {
 // the instance.
 func WithThrottle(t *Throttle) Option {
 	return func(o *options) {
+		o.given.Add("WithThrottle")
 		if o.throttle = nil; t != nil {
 			constants := *t
 			o.throttle = constants.fill()

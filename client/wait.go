@@ -15,6 +15,7 @@ const defaultWait = 3 * time.Second
 // as Unavailable.
 func WithWait(d time.Duration) Option {
 	return func(o *options) {
+		o.given.Add("WithWait")
 		o.want(d >= 0, "WithWait", d, "0 or more")
 		o.wait = max(0, d)
 	}

@@ -55,6 +55,15 @@ func (p *Pool) Explain(call *tandem.Call) Explained {
 	return p.concluded(Explained{Method: call.Method})
 }
 
+// Withheld returns the listed instances that get no calls, as operators have set, by ID, and why.
+// The map must not be changed.
+func (p *Pool) Withheld() map[string]string {
+	if v := p.view.Load(); v != nil {
+		return v.withheld
+	}
+	return nil
+}
+
 // explain records what is known of the instances before an attempt chooses one.
 func (p *Pool) explain(v *view, call *tandem.Call) *Explained {
 	x := &Explained{Method: call.Method, Attempt: Attempt{Number: call.Attempt, Began: time.Now()}}

@@ -36,12 +36,41 @@ type Rules struct {
 	Every       time.Duration    // interval between outlier checks
 	BudgetShare float64
 	BudgetRate  int
+	Said        Said // what the policy sets for all methods: SaidBalancer to SaidBudget
+}
+
+// Said is a set of what a policy sets. The rest is as the options say.
+type Said uint16
+
+// What a policy may set.
+const (
+	SaidTimeout Said = 1 << iota
+	SaidAttemptTimeout
+	SaidFailMode
+	SaidRetries
+	SaidIdempotent
+	SaidBreaker
+	SaidBalancer
+	SaidEjection
+	SaidBudget
+)
+
+// Has reports whether the policy sets it.
+func (s Said) Has(one Said) bool { return s&one != 0 }
+
+// with returns s with one, if that is said.
+func (s Said) with(one Said, said bool) Said {
+	if said {
+		return s | one
+	}
+	return s
 }
 
 // Rule says how calls of one method are treated.
 type Rule struct {
 	FailMode       tandem.FailMode
 	Idempotent     bool
+	Said           Said // what the policy sets for the method: SaidTimeout to SaidBreaker
 	Timeout        time.Duration
 	AttemptTimeout time.Duration
 	Retries        int
@@ -110,6 +139,7 @@ func New(o *Base, p *policy.Policy, version string) *Rules {
 			r.methods[name] = &m
 		}
 	}
+	r.Said = r.Said.with(SaidBalancer, p.Balancer != nil).with(SaidEjection, p.Ejection != nil).with(SaidBudget, p.Budget != nil)
 	r.Needs = r.Balancer.Needs()
 	r.Timed = r.Ejection != nil || r.Breakers || r.Needs.Latency
 	r.Loaded = r.Needs.Load
@@ -130,7 +160,20 @@ func newRule(o *Base, m policy.Method) Rule {
 	if m.Idempotent != nil {
 		r.Idempotent = *m.Idempotent
 	}
+	r.Said = r.Said.with(SaidTimeout, m.Timeout != 0).with(SaidAttemptTimeout, m.AttemptTimeout != 0).
+		with(SaidFailMode, m.FailMode != "").with(SaidRetries, m.Retries != nil).
+		with(SaidIdempotent, m.Idempotent != nil).with(SaidBreaker, m.Breaker != nil)
 	return r
+}
+
+// FailModeName returns the name of a fail mode in policies; "default" for FailDefault.
+func FailModeName(m tandem.FailMode) string {
+	for name, mode := range failModes {
+		if mode == m {
+			return name
+		}
+	}
+	return "default"
 }
 
 // override sets *option to said unless said is zero.

@@ -58,13 +58,15 @@ func TestRulesTakeEveryField(t *testing.T) {
 		}},
 		{"of it", []any{r.MaxShare, r.Every}, []any{0.8, 93 * sec}},
 		{"budget", []any{r.BudgetShare, r.BudgetRate, r.Version}, []any{0.9, 10, "v"}},
+		{"said for all", []any{r.Said, New(&o, nil, "").Said, New(&o, nil, "").Of("A.B").Said}, []any{SaidBalancer | SaidEjection | SaidBudget, Said(0), Said(0)}},
 		{"aware", []any{r.Breakers, r.Timed, r.Loaded}, []any{true, true, true}},
 		{"default", *r.Of("Other.Do"), Rule{
-			Timeout: 11 * sec, FailMode: tandem.Failfast, Retries: 2,
+			Timeout: 11 * sec, FailMode: tandem.Failfast, Retries: 2, Said: SaidTimeout | SaidBreaker,
 			Breaker: &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 12 * sec},
 		}},
 		{"the method", *r.Of("A.B"), Rule{
 			Timeout: 11 * sec, AttemptTimeout: 13 * sec, FailMode: tandem.Fork, Retries: 4, Idempotent: true,
+			Said: SaidTimeout | SaidAttemptTimeout | SaidFailMode | SaidRetries | SaidIdempotent | SaidBreaker,
 			Breaker: &resilience.BreakerConfig{
 				Window: 14 * sec, MinCalls: 15, FailureRate: 0.16, Consecutive: 17, Pause: 92 * sec, MaxPause: 18 * sec, Probes: 91,
 			},

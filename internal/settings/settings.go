@@ -51,7 +51,8 @@ func (l *List) AddFrom(name string, value any, from string) {
 	l.All = append(l.All, tandem.Setting{Name: name, Value: Text(value), From: from})
 }
 
-// Text returns a value as text. Of a struct it shows the fields that are not zero.
+// Text returns a value as text. Of a struct it shows the fields that are not zero, and has those of
+// structs in it in braces.
 func Text(value any) string {
 	v := reflect.ValueOf(value)
 	if _, ok := value.(fmt.Stringer); ok || v.Kind() != reflect.Struct {
@@ -60,7 +61,11 @@ func Text(value any) string {
 	var fields []string
 	for f, x := range v.Fields() {
 		if f.IsExported() && !x.IsZero() {
-			fields = append(fields, f.Name+" "+Text(x.Interface()))
+			text := Text(x.Interface())
+			if x.Kind() == reflect.Struct {
+				text = "{" + text + "}"
+			}
+			fields = append(fields, f.Name+" "+text)
 		}
 	}
 	return OrNone(strings.Join(fields, ", "))

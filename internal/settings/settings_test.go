@@ -31,7 +31,7 @@ func TestText(t *testing.T) {
 		{true, "true"},
 		{inner{}, "none"},
 		{inner{0.5, time.Second}, "Share 0.5, Pause 1s"},
-		{outer{Name: "a", Inner: inner{Share: 1}, hidden: 3}, "Name a, Inner Share 1"},
+		{outer{Name: "a", Inner: inner{Share: 1}, hidden: 3}, "Name a, Inner {Share 1}"},
 	} {
 		if got := settings.Text(c.value); got != c.want {
 			t.Errorf("%#v: %q, want %q", c.value, got, c.want)
