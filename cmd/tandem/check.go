@@ -156,6 +156,9 @@ func (f *checkFlags) probe(ctx context.Context, list []tandem.Instance, access i
 	slots := make(chan struct{}, f.parallel)
 	var running sync.WaitGroup
 	for i := range list[:min(len(list), max(f.most, 0))] {
+		if ctx.Err() != nil {
+			break // the rest is not known to be down
+		}
 		in := &list[i]
 		of := make([]*doctor.Probed, len(in.Endpoints))
 		probes[in.ID] = of

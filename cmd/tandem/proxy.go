@@ -75,7 +75,7 @@ type proxy struct {
 
 // maxEvents is how many events wait for the output. Further ones are dropped, so that a slow
 // terminal does not slow the connections down.
-const maxEvents = 8192
+const maxEvents = 2048
 
 func (f *proxyFlags) run(ctx context.Context, sh *shell, listen, to string) error {
 	if f.connections < 1 || f.traffic.Payload < 0 || f.traffic.Payload > maxPayload {
@@ -115,7 +115,7 @@ func (f *proxyFlags) run(ctx context.Context, sh *shell, listen, to string) erro
 }
 
 // maxPayload is the largest number of bytes of a message that are shown.
-const maxPayload = 64 << 10
+const maxPayload = 4 << 10
 
 // accept passes connections on until ctx ends, or there were enough of them.
 func (p *proxy) accept(ctx context.Context, l net.Listener) error {

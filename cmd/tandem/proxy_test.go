@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/traffic"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // lineWriter passes on what is written, a line at a time.
@@ -110,6 +113,60 @@ func TestProxyPassesOn(t *testing.T) {
 	}
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestProxyDecodesCalls: concurrent calls of a real client, with messages of several frames, are
+// followed from their requests to their responses.
+func TestProxyDecodesCalls(t *testing.T) {
+	srv := server.New()
+	if err := server.Handle(srv, "Echo.Say", func(_ context.Context, text *string) (*string, error) { return text, nil }); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(l) }()
+	address, lines, end := proxied(t, &proxyFlags{format: listing.Table, connections: 3}, l.Addr().String())
+	c, err := client.Dial("tcp://"+address, client.WithCodec(codec.JSON()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const callers, calls = 8, 20
+	var running sync.WaitGroup
+	for i := range callers {
+		running.Go(func() {
+			for n := range calls {
+				text := strings.Repeat(string(rune('a'+i)), n*n*n*30) // up to 200 kB
+				reply, err := client.Invoke[string](t.Context(), c, "Echo.Say", &text)
+				if err != nil || *reply != text {
+					t.Errorf("%d bytes: %v", len(text), err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if err := errors.Join(c.Close(), srv.Close()); err != nil {
+		t.Error(err)
+	}
+	<-served
+	if err := end(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(lines)
+	counts := make(map[string]int)
+	for line := range lines {
+		if words := strings.Fields(line); len(words) > 3 {
+			counts[words[3]]++
+		}
+		if strings.Contains(line, "undecoded") {
+			t.Error(line)
+		}
+	}
+	if counts["request"] != callers*calls || counts["response"] != callers*calls || counts["data"] == 0 {
+		t.Errorf("there are %v", counts)
 	}
 }
 

@@ -44,6 +44,7 @@ type holdings struct {
 	// documents is nil for a registry that keeps none.
 	documents registry.Documents
 	overrides string // key of the overrides of the list
+	without   string // why there are no documents, if documents is nil
 }
 
 // inHoldings runs f with what the registry of a target, or a context, holds.
@@ -63,14 +64,21 @@ func inHoldings(ctx context.Context, arg string, f func(context.Context, *holdin
 }
 
 func holdingsOf(at *place) (*holdings, error) {
-	h := &holdings{place: at}
+	h := &holdings{place: at, without: "this registry keeps no documents"}
 	var err error
 	if h.resolver, h.target, err = at.list(); err != nil {
 		return nil, err
 	}
-	if of, ok := h.resolver.(registry.DocumentFinder); ok {
-		if h.documents, h.overrides, err = of.DocumentsOf(h.target); err != nil {
+	if c, ok := h.resolver.(registry.Checker); ok {
+		if err := c.Check(h.target); err != nil {
 			return nil, usagef("%v", err)
+		}
+	}
+	if of, ok := h.resolver.(registry.DocumentFinder); ok {
+		if d, key, err := of.DocumentsOf(h.target); err == nil {
+			h.documents, h.overrides = d, key
+		} else { // clients use such a list without overrides
+			h.without = "there are no documents for this target: " + err.Error()
 		}
 	}
 	return h, nil
@@ -80,7 +88,7 @@ func holdingsOf(at *place) (*holdings, error) {
 func (h *holdings) store(key string) (history.Store, error) {
 	w, ok := h.documents.(registry.DocumentWriter)
 	if !ok {
-		return history.Store{}, fmt.Errorf("%s keeps no documents", registry.Redact(h.place.target))
+		return history.Store{}, errors.New(h.without)
 	}
 	return history.Store{Documents: w, Key: key}, nil
 }
@@ -162,7 +170,7 @@ func (h *holdings) read(ctx context.Context, key string) (*heldDocument, error) 
 func (h *holdings) all(ctx context.Context, further []string) ([]heldDocument, error) {
 	if h.documents == nil {
 		if len(further) > 0 {
-			return nil, usagef("--document: %s keeps no documents", registry.Redact(h.place.target))
+			return nil, usagef("--document: %s", h.without)
 		}
 		return nil, nil
 	}

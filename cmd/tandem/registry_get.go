@@ -58,7 +58,7 @@ func (h *holdings) get(ctx context.Context, p *listing.Printer, name string) err
 		return h.printInstance(ctx, p, list, at)
 	}
 	if h.documents == nil {
-		return fmt.Errorf("no instance %q is listed, and this registry keeps no documents; tandem registry ls lists what there is", name)
+		return fmt.Errorf("no instance %q is listed, and %s; tandem registry ls lists what there is", name, h.without)
 	}
 	key := name
 	switch name {

@@ -90,7 +90,7 @@ func (h *holdings) print(ctx context.Context, p *listing.Printer, further []stri
 	}
 	second := documentTable(documents)
 	if h.documents == nil {
-		second = &listing.List{Notes: []string{"this registry keeps no documents"}}
+		second = &listing.List{Notes: []string{h.without}}
 	}
 	if _, err := fmt.Fprintln(p.Out); err != nil {
 		return err

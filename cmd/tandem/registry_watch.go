@@ -36,7 +36,7 @@ func newRegistryWatch(sh *shell) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return inHoldings(cmd.Context(), args[0], func(ctx context.Context, h *holdings) error {
 			if h.documents == nil && len(*further) > 0 {
-				return usagef("--document: %s keeps no documents", registry.Redact(h.place.target))
+				return usagef("--document: %s", h.without)
 			}
 			return h.watch(ctx, p, *further)
 		})

@@ -280,11 +280,11 @@ func (j *judge) endpoints(o *override.Overrides) {
 			down++
 		}
 	}
+	if rest := len(f.Instances) - len(f.Probes); rest > 0 {
+		j.add(&Finding{ID: "endpoints.left", Text: fmt.Sprintf("%d of %d instances were not connected to: --most and --total bound how many are", rest, len(f.Instances))})
+	}
 	if asked == 0 {
 		return
-	}
-	if rest := len(f.Instances) - len(f.Probes); rest > 0 {
-		j.add(&Finding{ID: "endpoints.left", Text: fmt.Sprintf("%d of %d instances were not connected to: --most bounds how many are", rest, len(f.Instances))})
 	}
 	share := 100 * float64(down) / float64(asked) //nolint:mnd // percent
 	j.add(&Finding{

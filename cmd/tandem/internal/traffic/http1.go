@@ -19,7 +19,7 @@ func keysOf[V any](m map[string]V) string { return strings.Join(slices.Sorted(ma
 // withoutQuery returns a request target without its query, which may hold secrets.
 func withoutQuery(target string) string {
 	path, _, found := strings.Cut(target, "?")
-	if found {
+	if path = cut(path); found {
 		path += "?…"
 	}
 	return path
@@ -174,12 +174,12 @@ func (d *http1) request(s *http1Side, in *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	what := asked{method: r.Method, line: r.Method + " " + withoutQuery(r.RequestURI), at: d.c.now}
+	what := asked{method: cut(r.Method), line: cut(r.Method) + " " + withoutQuery(r.RequestURI), at: d.c.now}
 	if len(d.open) >= maxOpen {
 		return errors.New("too many requests are open")
 	}
 	d.open = append(d.open, what)
-	d.c.say(Event{Kind: "request", Method: what.line, Size: max(r.ContentLength, 0), Detail: strings.TrimSpace(r.Proto + " " + r.Host + " " + r.Header.Get("Content-Type"))})
+	d.c.say(Event{Kind: "request", Method: what.line, Size: max(r.ContentLength, 0), Detail: cut(strings.TrimSpace(r.Proto + " " + r.Host + " " + r.Header.Get("Content-Type")))})
 	s.begin(what, r.ContentLength, r.TransferEncoding)
 	return nil
 }
@@ -207,12 +207,12 @@ func (d *http1) response(s *http1Side, in *bufio.Reader) error {
 		return err
 	}
 	_ = r.Body.Close() // its bytes are not in this reader
-	e := Event{Kind: "response", Method: what.line, Status: r.Status, Took: d.c.now.Sub(what.at).Seconds(), Size: max(r.ContentLength, 0)}
-	e.Detail = strings.TrimSpace(r.Proto + " " + r.Header.Get("Content-Type"))
+	e := Event{Kind: "response", Method: what.line, Status: cut(r.Status), Took: d.c.now.Sub(what.at).Seconds(), Size: max(r.ContentLength, 0)}
+	e.Detail = cut(strings.TrimSpace(r.Proto + " " + r.Header.Get("Content-Type")))
 	d.c.say(e)
 	switch {
 	case r.StatusCode == http.StatusSwitchingProtocols || what.method == http.MethodConnect && r.StatusCode/100 == 2:
-		return fmt.Errorf("the connection becomes one of another protocol: %s", strings.TrimSpace(r.Header.Get("Upgrade")))
+		return fmt.Errorf("the connection becomes one of another protocol: %s", cut(r.Header.Get("Upgrade")))
 	case r.StatusCode < http.StatusOK: // more of the response follows
 		return nil
 	}

@@ -258,16 +258,16 @@ func (d *http2) head(from Side, s *http2Side) error {
 		if len(d.streams) >= maxOpen {
 			return errors.New("too many streams are open")
 		}
-		st = &http2Stream{line: f.method + " " + withoutQuery(f.path), began: d.c.now}
+		st = &http2Stream{line: cut(f.method) + " " + withoutQuery(f.path), began: d.c.now}
 		d.streams[n] = st
-		d.c.say(Event{Kind: "request", Call: streamNumber(n), Method: st.line, Detail: strings.TrimSpace(f.authority + " " + f.contentType)})
+		d.c.say(Event{Kind: "request", Call: streamNumber(n), Method: st.line, Detail: cut(strings.TrimSpace(f.authority + " " + f.contentType))})
 	case st == nil:
 		return nil // a stream that is over
 	case f.status != "":
-		d.c.say(Event{Kind: "response", Call: streamNumber(n), Method: st.line, Status: f.status, Took: d.c.now.Sub(st.began).Seconds(), Detail: f.contentType})
+		d.c.say(Event{Kind: "response", Call: streamNumber(n), Method: st.line, Status: cut(f.status), Took: d.c.now.Sub(st.began).Seconds(), Detail: cut(f.contentType)})
 	}
 	if f.grpcStatus != "" {
-		st.status = strings.TrimSpace(fmt.Sprintf("grpc-status %s %.200s", f.grpcStatus, f.grpcMessage))
+		st.status = strings.TrimSpace(fmt.Sprintf("grpc-status %.20s %.200s", f.grpcStatus, f.grpcMessage))
 	}
 	if s.began.flags&flagEndStream != 0 {
 		d.end(from, n, st)

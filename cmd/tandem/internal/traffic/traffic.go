@@ -55,8 +55,17 @@ type Options struct {
 // Bounds of what is kept of one direction of a connection.
 const (
 	maxHead = 64 << 10 // bytes of a head of HTTP, or of a frame
-	maxOpen = 10_000   // calls that are open at a time
+	maxOpen = 4096     // calls that are open at a time
+	maxLine = 1 << 10  // bytes of a request line, or of another text, that are kept and shown
 )
+
+// cut returns the beginning of a text.
+func cut(text string) string {
+	if len(text) > maxLine {
+		return strings.ToValidUTF8(text[:maxLine], "") + "…"
+	}
+	return strings.Clone(text) // and not the memory that it is a part of
+}
 
 // Conversation decodes one connection. It is not safe for concurrent use.
 type Conversation struct {
