@@ -7,6 +7,10 @@
 //	tandem policy check policy.yaml                 check a policy and print it
 //	tandem policy put policy.yaml etcd://h1:2379/shop/policies/orders
 //	tandem instance disable etcd://h1:2379/shop/Cart cart-3
+//	tandem registry watch etcd://h1:2379/shop/Cart  what changes there
+//	tandem check etcd://h1:2379/shop/Cart           what is wrong
+//	tandem proxy tcp://127.0.0.1:9000 tcp://h2:8972 what is said on connections
+//	tandem repl etcd://h1:2379/shop/Cart            commands, a line each
 //
 // tandem help lists the commands and the exit codes. The scripts in testdata/script show every
 // command at work.

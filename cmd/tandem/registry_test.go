@@ -54,7 +54,7 @@ func TestDocumentWatch(t *testing.T) {
 	}{
 		{"/o", "", registry.ErrNoDocument, ""},
 		{"/o", `{"set": []}`, nil, "written overrides /o version " + version + ", 11 bytes"},
-		{"/o", "", errors.New("down"), "failed document /o down"},
+		{"/o", "", errors.New("down"), "failed overrides /o down"},
 		{"/o", "", errors.New("down"), ""},
 		{"/o", `{"set": []}`, nil, "ok overrides /o"},
 		{"/o", `{"set": []}`, nil, ""},

@@ -63,11 +63,8 @@ func (h *holdings) watch(ctx context.Context, p *listing.Printer, further []stri
 	show := func(changes []heldChange) {
 		mu.Lock()
 		defer mu.Unlock()
-		for i := range changes {
-			if err := p.Print(changeLine(&changes[i])); err != nil {
-				stop(err) // the reader of our output is gone
-				return
-			}
+		if err := printChanges(p, changes); err != nil {
+			stop(err) // the reader of our output is gone
 		}
 	}
 	var watchers sync.WaitGroup
@@ -90,12 +87,22 @@ func (h *holdings) watch(ctx context.Context, p *listing.Printer, further []stri
 	return cmp.Or(cause, err)
 }
 
-func changeLine(c *heldChange) *listing.List {
-	return &listing.List{
-		Columns: []listing.Column{{Name: "TIME"}, {Name: "CHANGE", State: true}, {Name: "KIND"}, {Name: "NAME"}, {Name: "WHAT"}},
-		Rows:    [][]string{{stamp(c.At), c.Change, c.Kind, c.Name, c.Detail}},
-		Value:   c,
+// printChanges prints changes: a table has a row for each, JSON and YAML a value.
+func printChanges(p *listing.Printer, changes []heldChange) error {
+	list := &listing.List{Columns: []listing.Column{{Name: "TIME"}, {Name: "CHANGE", State: true}, {Name: "KIND"}, {Name: "NAME"}, {Name: "WHAT"}}}
+	for i := range changes {
+		c := &changes[i]
+		if p.Format == listing.JSON || p.Format == listing.YAML {
+			if err := p.Print(&listing.List{Value: c}); err != nil {
+				return err
+			}
+		}
+		list.Rows = append(list.Rows, []string{stamp(c.At), c.Change, c.Kind, c.Name, c.Detail})
 	}
+	if len(list.Rows) == 0 || p.Format == listing.JSON || p.Format == listing.YAML {
+		return nil
+	}
+	return p.Print(list)
 }
 
 // instanceWatch makes changes of lists.
@@ -224,5 +231,12 @@ func (w *documentWatch) unread(err error, now time.Time) []heldChange {
 		return nil
 	}
 	w.failure = err.Error()
-	return []heldChange{{At: now, Change: "failed", Kind: kindOther, Name: w.key, Detail: w.failure}}
+	kind := kindOther
+	switch {
+	case before != nil:
+		kind = before.Kind
+	case w.key == w.holdings.overrides:
+		kind = kindOverrides
+	}
+	return []heldChange{{At: now, Change: "failed", Kind: kind, Name: w.key, Detail: w.failure}}
 }
