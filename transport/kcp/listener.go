@@ -109,7 +109,11 @@ func (l *listener) greet(session *kcpgo.UDPSession) bool {
 	c.onHello = func() {
 		l.mu.Lock()
 		l.silent.Remove(c)
+		_, waits := l.waiting[c]
 		l.mu.Unlock()
+		if !waits { // it was ended meanwhile: its client must not take it for accepted
+			return
+		}
 		c.say(hello)
 		l.offer(c)
 	}

@@ -102,6 +102,52 @@ func sendByte(t *testing.T, ln *listener) {
 	c.Close()
 }
 
+// A client whose hello arrives when its connection has been ended to make room is not answered
+// with a hello.
+func TestEndedConnectionSaysNoHello(t *testing.T) {
+	for {
+		ln := listenFor(t, 1, time.Minute)
+		dialed := make(chan error, 1)
+		go func() {
+			c, err := dial(t, ln, 20*time.Second)
+			if err == nil {
+				c.Close()
+			}
+			dialed <- err
+		}()
+		c := takeSilent(ln, dialed)
+		if c == nil {
+			continue // its hello came first
+		}
+		select {
+		case err := <-dialed:
+			t.Errorf("the client of an ended connection got %v", err)
+			c.abort()
+		case <-time.After(300 * time.Millisecond): // a hello takes less; if it does not, the test passes
+			c.abort()
+			<-dialed
+		}
+		return
+	}
+}
+
+// takeSilent waits for a connection that has not said hello, and takes it from those that wait,
+// as hasRoomLocked does. It returns nil if a client has connected.
+func takeSilent(ln *listener, dialed chan error) *conn {
+	for len(dialed) == 0 {
+		ln.mu.Lock()
+		c, _, ok := ln.silent.Next()
+		if ok {
+			ln.takeLocked(c)
+		}
+		ln.mu.Unlock()
+		if ok {
+			return c
+		}
+	}
+	return nil
+}
+
 // While no connection is accepted, only a few wait, and the others are turned away.
 func TestWaitingAreBounded(t *testing.T) {
 	const most = 5
