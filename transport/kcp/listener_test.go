@@ -44,7 +44,7 @@ func dial(t *testing.T, ln *listener, within time.Duration) (net.Conn, error) {
 // ends waits until a dialed connection has ended.
 func ends(t *testing.T, c net.Conn) {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(defaultIdle + 10*time.Second)); err != nil { // a bye that is lost is not repeated
 		t.Fatal(err)
 	}
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
