@@ -1,6 +1,7 @@
 package jsonrpc_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -210,19 +212,29 @@ func TestInterceptors(t *testing.T) {
 
 // A request that stops in the middle ends the connection, an idle connection stays open.
 func TestStall(t *testing.T) {
-	_, address := serve(t, server.WithStallTimeout(100*time.Millisecond))
-	idle, stalled := dial(t, address), dial(t, address)
-	idle.send("{")
-	time.Sleep(20 * time.Millisecond) // so that it arrives in two pieces
-	idle.send("}")
-	idle.receive()
-	stalled.send(`{"jsonrpc":`)
-	if _, err := stalled.r.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("in the middle of a request: %v", err)
-	}
-	time.Sleep(200 * time.Millisecond) // longer than the stall timeout, on the kernel's sockets
-	idle.send("{}")
-	idle.receive()
+	synctest.Test(t, func(t *testing.T) {
+		_, network := bubble(t, server.WithStallTimeout(100*time.Millisecond))
+		connect := func() line {
+			c, err := network.Dial(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			return line{t, c, bufio.NewReader(c)}
+		}
+		idle, stalled := connect(), connect()
+		idle.send("{")
+		time.Sleep(99 * time.Millisecond) // so that it arrives in two pieces
+		idle.send("}")
+		idle.receive()
+		stalled.send(`{"jsonrpc":`)
+		if _, err := stalled.r.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("in the middle of a request: %v", err)
+		}
+		time.Sleep(200 * time.Millisecond) // longer than the stall timeout
+		idle.send("{}")
+		idle.receive()
+	})
 }
 
 // The ways in which params are decoded into arguments.

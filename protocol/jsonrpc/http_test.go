@@ -202,7 +202,7 @@ func TestHTTPCallsEnd(t *testing.T) {
 // bubble runs a server on an in-memory network, in a synctest bubble.
 func bubble(t *testing.T, opts ...server.Option) (*server.Server, *transport.Memory) {
 	t.Helper()
-	srv := server.New(append(opts, server.WithProtocols(web.New(web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata)))))...)
+	srv := server.New(append(opts, server.WithProtocols(jsonrpc.New(), web.New(web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata)))))...)
 	network := transport.NewMemory()
 	ln, err := network.Listen(t.Context(), "a")
 	if err != nil {
