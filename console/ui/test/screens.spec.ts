@@ -25,6 +25,10 @@ const screens: Readonly<Record<string, [address: string, ready: string]>> = {
   configuration: [query('instance', { ...instance, tab: 'settings' }), '.table-body .tr'],
   'calls to others': [query('instance', { ...instance, tab: 'clients' }), '.table-body .tr'],
   profiles: [query('instance', { ...instance, tab: 'profiles' }), '.profile-line'],
+  policies: [query('policies', { list: cart.list }), 'textarea'],
+  topology: [query('topology', { center: 'Order', hops: '2' }), '.graph .node'],
+  'topology as a table': [query('topology', { center: 'Order', hops: '2', as: 'table' }), '.table-body .tr'],
+  'live calls': [query('calls', { list: cart.list }), '.bar .button'],
 }
 
 async function violations(page: Page): Promise<string[]> {
@@ -64,6 +68,97 @@ describe.each([
     expect(complaints).toEqual([])
     await context.close()
   })
+})
+
+it('the content security policy is in force, and the page works below a path', async () => {
+  const { page, context, complaints } = await open(lab)
+  // What is below /tools/console/ comes from the root of the preview.
+  await context.route('**/tools/console/**', async (route) => {
+    await route.fulfill({ response: await route.fetch({ url: route.request().url().replace('/tools/console/', '/') }) })
+  })
+  const response = await page.goto(lab.base + 'tools/console/' + query('services'))
+  expect(response?.headers()['content-security-policy']).toContain("style-src 'self'")
+  await page.locator('.table-body .tr a').first().click()
+  await page.waitForSelector('.tab-list')
+  expect(page.url()).toContain('/tools/console/?view=service')
+  expect(complaints).toEqual([])
+  await context.close()
+})
+
+// Lists and maps that are empty in Go are null.
+const nothing: Readonly<Record<string, unknown>> = {
+  Session: { name: '', role: 'viewer', readOnly: true, sources: null, version: '' },
+  Overview: { services: 0, instances: null, rate: 0, errorRate: 0, answering: 0, silent: 0, versions: null, sources: null, top: null, rollouts: null, changes: null, perSecond: null },
+  Services: { services: null, at: '0001-01-01T00:00:00Z' },
+  Service: { source: '', list: 'l', service: 's', instances: null, versions: null, zones: null, protocols: null, rate: 0, errorRate: 0, p99: 0, overrides: 0, methods: null, rows: null, consumers: null, set: null },
+  Instance: { id: 'i', endpoints: null, list: 'l', state: 'silent', set: 0, running: 0, rate: 0, errorRate: 0, p99: 0, admin: false },
+  Policy: { key: 'k', text: '', revision: '', history: null, schema: null },
+  Topology: { nodes: null, edges: null, cut: 0 },
+}
+
+it('empty answers are shown', async () => {
+  const { page, context, complaints } = await open(lab)
+  await context.route('**/api/*', (route) => route.fulfill({ json: nothing[new URL(route.request().url()).pathname.split('/').pop() ?? ''] ?? {} }))
+  for (const address of [...Object.values(screens).map(([a]) => a), query('topology'), query('policies'), query('calls')]) {
+    await page.goto(lab.base + address)
+    await page.waitForSelector('.main h1')
+    await page.waitForTimeout(100)
+    expect(await page.locator('.problem').count(), address).toBe(0)
+  }
+  expect(complaints).toEqual([])
+  await context.close()
+})
+
+it('failures are shown, with the last answer', async () => {
+  const { page, context } = await open(lab)
+  await page.goto(lab.base + query('overview'))
+  await page.waitForSelector('.plot canvas')
+  await context.route('**/api/Overview', (route) => route.fulfill({ status: 503, json: { code: 'unavailable', message: 'etcd: no leader' } }))
+  await page.locator('.problem').waitFor()
+  expect(await page.locator('.problem').textContent()).toContain('etcd: no leader unavailable')
+  expect(await page.locator('.plot canvas').count()).toBe(1)
+  await context.unroute('**/api/Overview')
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.locator('.problem').waitFor({ state: 'detached' })
+  await context.close()
+})
+
+it('a policy is checked, saved with its difference shown, and restored', async () => {
+  const { page, context, complaints } = await open(lab)
+  await page.goto(lab.base + query('policies', { list: 'etcd://10.0.0.5:2379/risk/Cart' }))
+  const text = page.getByLabel('Text of the policy')
+  const before = await text.inputValue()
+  await text.fill(before.replace('"2s"', '"3s"') + ',')
+  await page.getByText(/^Not valid:/).waitFor()
+  await text.fill(before.replace('"2s"', '"3s"'))
+  await page.getByText('The policy is valid.').waitFor()
+  expect(await page.locator('.diff .removed').textContent()).toContain('- ' + '    "timeout": "2s"')
+  expect(await page.locator('.diff .added').textContent()).toContain('+ ' + '    "timeout": "3s"')
+  expect(await violations(page)).toEqual([])
+  const save = page.getByRole('button', { name: 'Save' })
+  expect(await save.isDisabled()).toBe(true)
+  await page.getByLabel(/Reason/).fill('slower disks')
+  await save.click()
+  await page.getByText('Policy saved as revision 4').waitFor()
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('Revision 3 restored').waitFor()
+  await page.waitForFunction((want) => document.querySelector('textarea')?.value === want, before)
+  expect(complaints).toEqual([])
+  await context.close()
+})
+
+it('live calls are shown until they are stopped', async () => {
+  const { page, context, complaints } = await open(lab)
+  await page.goto(lab.base + query('calls', { list: cart.list }))
+  await page.getByRole('button', { name: 'Start' }).click()
+  await page.waitForSelector('.table-body .tr:nth-child(4)')
+  expect(await violations(page)).toEqual([])
+  await page.getByRole('button', { name: 'Stop' }).click()
+  const rows = await page.locator('[role=table]').getAttribute('aria-rowcount')
+  await page.waitForTimeout(700)
+  expect(await page.locator('[role=table]').getAttribute('aria-rowcount')).toBe(rows)
+  expect(complaints).toEqual([])
+  await context.close()
 })
 
 it('only what a screen needs is loaded, and all of it from the console', async () => {

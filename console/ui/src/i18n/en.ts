@@ -231,6 +231,7 @@ export const en = {
   'topology.from': 'Caller',
   'topology.to': 'Called',
   'topology.empty': 'Nothing is known of calls of this service.',
+  'topology.instances': '{n} instance|{n} instances',
   'topology.label': 'Who calls whom',
   'calls.method': 'Method, such as Cart.*',
   'calls.failed': 'Failed calls only',

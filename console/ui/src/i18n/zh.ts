@@ -231,6 +231,7 @@ export const zh: Messages = {
   'topology.from': '调用方',
   'topology.to': '被调用方',
   'topology.empty': '没有该服务的调用关系。',
+  'topology.instances': '{n} 个实例',
   'topology.label': '调用关系',
   'calls.method': '方法，如 Cart.*',
   'calls.failed': '仅失败调用',

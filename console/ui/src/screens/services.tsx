@@ -1,5 +1,5 @@
 import { useDeferredValue, useMemo } from 'react'
-import type { ServiceRow } from '../api/types.ts'
+import type { List, ServiceRow } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
 import { filterServices } from '../filter.ts'
 import { count, duration, rate, share, shortList, target } from '../format.ts'
@@ -45,6 +45,12 @@ function instancesOf(r: ServiceRow): number {
   return Object.values(r.instances ?? {}).reduce((sum, n) => sum + n, 0)
 }
 
+// Several is the first of some values, and how many more there are.
+function Several({ values }: { values: List<string> }) {
+  const all = values ?? []
+  return <span title={all.length > 1 ? all.join(', ') : undefined}>{shortList(all, 1)}</span>
+}
+
 export function serviceColumns(t: T): Column<ServiceRow>[] {
   return [
     { key: 'service', head: t('service'), width: 'minmax(160px,2.2fr)', sort: (r) => r.service, cell: (r, tab) => <Link tabIndex={tab} view="service" params={{ list: r.list, service: r.service }} title={r.list}>{r.service}</Link> },
@@ -54,9 +60,9 @@ export function serviceColumns(t: T): Column<ServiceRow>[] {
     { key: 'spark', head: t('lastMinute'), width: '112px', cell: (r) => <Spark values={r.perSecond} /> },
     { key: 'errors', head: t('errors'), width: '84px', end: true, sort: (r) => r.errorRate, cell: (r) => <ErrorShare value={r.errorRate} text={share(r.errorRate)} /> },
     { key: 'p99', head: 'p99', width: '84px', end: true, sort: (r) => r.p99, cell: (r) => <span className="num">{duration(r.p99)}</span> },
-    { key: 'version', head: t('version'), width: 'minmax(90px,.8fr)', sort: (r) => r.versions?.[0] ?? '', cell: (r) => shortList(r.versions ?? []) },
-    { key: 'zone', head: t('zone'), width: 'minmax(80px,.8fr)', sort: (r) => r.zones?.[0] ?? '', cell: (r) => shortList(r.zones ?? [], 3) },
-    { key: 'protocol', head: t('protocol'), width: 'minmax(84px,.7fr)', sort: (r) => r.protocols?.[0] ?? '', cell: (r) => shortList(r.protocols ?? []) },
+    { key: 'version', head: t('version'), width: 'minmax(90px,.8fr)', sort: (r) => r.versions?.[0] ?? '', cell: (r) => <Several values={r.versions} /> },
+    { key: 'zone', head: t('zone'), width: 'minmax(80px,.8fr)', sort: (r) => r.zones?.[0] ?? '', cell: (r) => <Several values={r.zones} /> },
+    { key: 'protocol', head: t('protocol'), width: 'minmax(84px,.7fr)', sort: (r) => r.protocols?.[0] ?? '', cell: (r) => <Several values={r.protocols} /> },
     { key: 'policy', head: t('policy'), width: '60px', sort: (r) => r.policy ?? '', cell: (r) => r.policy ?? <span className="faint">–</span> },
     { key: 'overrides', head: t('overrides'), width: '84px', end: true, sort: (r) => r.overrides, cell: (r) => <span className={r.overrides > 0 ? 'num' : 'num faint'}>{r.overrides}</span> },
   ]

@@ -91,12 +91,12 @@ function NodeBox({ node, at, center }: { node: Node; at: { x: number; y: number;
   return (
     <g
       className={'node' + (center ? ' center' : '') + (node.errorRate >= 0.01 ? ' failing' : '')} transform={`translate(${at.x - at.width / 2} ${at.y - at.height / 2})`}
-      tabIndex={0} role="link" aria-label={`${node.name}: ${rate(node.rate)} ${t('perSecond')}, ${t('errors')} ${share(node.errorRate)}, ${t('instances')} ${count(node.instances)}`}
+      tabIndex={0} role="link"
       onClick={open} onKeyDown={(event) => { if (event.key === 'Enter') open() }}
     >
       <rect width={at.width} height={at.height} rx="4" />
       <text className="name" x="10" y="18">{node.name}</text>
-      <text x="10" y="34">{rate(node.rate)}/s · {share(node.errorRate)} · {count(node.instances)}×</text>
+      <text x="10" y="34">{rate(node.rate)}/s · {share(node.errorRate)} · {t('topology.instances', { n: node.instances })}</text>
     </g>
   )
 }
