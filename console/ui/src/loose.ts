@@ -14,13 +14,16 @@ export interface Cell {
 // Names, in lower case, of fields that are durations in nanoseconds.
 const durations = new Set(['rtt', 'took', 'age', 'waited', 'runningfor', 'timeout', 'latency'])
 
+// Names of fields that are numbers, but no figures.
+const numbers = new Set(['id', 'ID', 'connection', 'Connection'])
+
 // rowsOf returns the rows of a list of objects, or of an object's first field that is a list. All
 // rows have the fields of all.
 export function rowsOf(value: unknown): Cell[][] {
   const list = Array.isArray(value) ? value : Object.values((value ?? {}) as object).find(Array.isArray)
   const objects = ((list ?? []) as unknown[]).filter((v): v is Record<string, unknown> => typeof v === 'object' && v !== null).map(flat)
   const names = [...new Set(objects.flatMap((o) => Object.keys(o)))]
-  const figures = new Set(names.filter((n) => objects.every((o) => o[n] === undefined || typeof o[n] === 'number')))
+  const figures = new Set(names.filter((n) => !numbers.has(n) && objects.every((o) => o[n] === undefined || typeof o[n] === 'number')))
   return objects.map((o) => names.map((name) => cell(name, o[name], figures.has(name))))
 }
 
@@ -37,7 +40,7 @@ function flat(o: Record<string, unknown>): Record<string, unknown> {
 function cell(name: string, v: unknown, end: boolean): Cell {
   const last = (name.split('.').at(-1) ?? name).toLowerCase()
   if (v === undefined || v === null || v === '') return { name, text: '–', sort: end ? -1 : '', end }
-  if (typeof v === 'number') return { name, text: durations.has(last) ? duration(v) : count(v), sort: v, end }
+  if (typeof v === 'number') return { name, text: durations.has(last) ? duration(v) : end ? count(v) : String(v), sort: v, end }
   if (typeof v === 'string') return { name, text: /^\d{4}-\d\d-\d\dT/.test(v) ? time(v) : v, sort: v, end }
   return { name, text: JSON.stringify(v), sort: JSON.stringify(v), end }
 }

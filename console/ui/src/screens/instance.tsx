@@ -3,7 +3,7 @@ import { call } from '../api/client.ts'
 import type { Instance, InstanceRow } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
 import { bytes, count, duration, isTime, rate, share, span, time } from '../format.ts'
-import { useT, type T } from '../i18n/index.tsx'
+import { useT, type Key, type T } from '../i18n/index.tsx'
 import { rowsOf, settingOf, type Cell } from '../loose.ts'
 import { Link, useRoute } from '../route.tsx'
 import { may, mayEdit, useSession } from '../session.tsx'
@@ -117,12 +117,23 @@ function About({ value }: { value: Instance }) {
 
 // Loose is a table of what an instance says about itself, whatever its columns are.
 function Loose({ label, value, empty }: { label: string; value: unknown; empty: string }) {
+  const { t } = useT()
   const rows = useMemo(() => rowsOf(value), [value])
   const columns = useMemo<Column<Cell[]>[]>(() => (rows[0] ?? []).map((first, i) => ({
-    key: first.name, head: first.name, width: 'minmax(90px,1fr)', end: first.end,
+    key: first.name, head: fieldName(t, first.name), width: 'minmax(90px,1fr)', end: first.end,
     sort: (r) => r[i]?.sort ?? '', cell: (r) => <span className={first.end ? 'num' : ''} title={r[i]?.text}>{r[i]?.text}</span>,
-  })), [rows])
-  return <Table label={label} rows={rows} columns={columns} rowKey={(r) => r.map((c) => c.sort).join('|')} sortName="sort" empty={empty} minWidth={columns.length * 110} />
+  })), [rows, t])
+  return <Table label={label} rows={rows} columns={columns} rowKey={(r) => r.map((c) => c.sort).join('|')} sortName="sort" empty={empty} minWidth={columns.length * 110} fill />
+}
+
+const fields: Readonly<Record<string, Key>> = {
+  protocol: 'protocol', peer: 'calls.peer', 'peer.address': 'calls.peer', since: 'since', running: 'running', calls: 'calls', rtt: 'field.rtt', draining: 'state.draining', method: 'method', kind: 'kind', connection: 'field.connection', deadline: 'field.deadline', waits: 'field.waits',
+}
+
+// fieldName is the text for a field that is known, or else its name.
+function fieldName(t: T, name: string): string {
+  const key = fields[name.toLowerCase()]
+  return key ? t(key) : name
 }
 
 function Settings({ value }: { value: Instance }) {
@@ -133,7 +144,7 @@ function Settings({ value }: { value: Instance }) {
     { key: 'value', head: t('value'), width: 'minmax(180px,1.4fr)', sort: (s) => s.value, cell: (s) => <span title={s.value}>{s.value}</span> },
     { key: 'from', head: t('setting.from'), width: 'minmax(120px,.8fr)', sort: (s) => s.from, cell: (s) => (s.from === 'default' ? <span className="faint">{t('setting.default')}</span> : s.from) },
   ], [t])
-  return <Table label={t('settings')} rows={rows} columns={columns} rowKey={(s) => s.name + s.value} sortName="sort" sorted="name" empty={t('settings.empty')} />
+  return <Table label={t('settings')} rows={rows} columns={columns} rowKey={(s) => s.name + s.value} sortName="sort" sorted="name" empty={t('settings.empty')} fill />
 }
 
 function Clients({ value }: { value: Instance }) {

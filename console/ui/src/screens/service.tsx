@@ -199,7 +199,7 @@ export function consumerColumns(t: T, calls: boolean): Column<Consumer>[] {
 function Consumers({ rows }: { rows: readonly Consumer[] }) {
   const { t } = useT()
   const columns = useMemo(() => consumerColumns(t, false), [t])
-  return <Table label={t('consumers')} rows={rows} columns={columns} rowKey={(c) => c.list + c.instance + c.client} sortName="sort" sorted="-rate" empty={t('consumers.empty')} minWidth={980} />
+  return <Table label={t('consumers')} rows={rows} columns={columns} rowKey={(c) => c.list + c.instance + c.client} sortName="sort" sorted="-rate" empty={t('consumers.empty')} minWidth={980} fill />
 }
 
 function Policies({ service }: { service: Service }) {

@@ -1,7 +1,7 @@
 import { useMemo } from 'react'
 import type { Edge, Node, Topology } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
-import { count, duration, rate, share, shortList } from '../format.ts'
+import { duration, rate, share, shortList } from '../format.ts'
 import { layout, type Placed } from '../graph.ts'
 import { useT } from '../i18n/index.tsx'
 import { go, Link, setParams, useRoute } from '../route.tsx'
@@ -66,6 +66,7 @@ function Graph({ value, center }: { value: Topology; center: string }) {
         <svg width={placed.width} height={placed.height} viewBox={`0 0 ${placed.width} ${placed.height}`}>
           <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8z" /></marker></defs>
           {edges.map((e) => <EdgeLine key={e.from + e.to} edge={e} path={placed.paths.get(e.from + '\n' + e.to)} most={most} />)}
+          {edges.map((e) => <EdgeText key={e.from + e.to} edge={e} path={placed.paths.get(e.from + '\n' + e.to)} />)}
           {nodes.map((n) => <NodeBox key={n.id} node={n} at={placed.nodes.get(n.id)} center={n.name === center} />)}
         </svg>
       </div>
@@ -79,9 +80,16 @@ function EdgeLine({ edge, path, most }: { edge: Edge; path: Placed | undefined; 
   return (
     <g className={'edge' + (failing ? ' failing' : '')} aria-hidden="true">
       <path d={path.path} strokeWidth={1 + 3 * Math.sqrt(edge.rate / most)} strokeDasharray={failing ? '6 4' : undefined} markerEnd="url(#arrow)" />
-      <text x={path.x} y={path.y - 3}>{rate(edge.rate)}/s · {duration(edge.p99)}{failing ? ' · ' + share(edge.errorRate) : ''}</text>
     </g>
   )
+}
+
+// EdgeText is drawn above all lines.
+function EdgeText({ edge, path }: { edge: Edge; path: Placed | undefined }) {
+  if (!path) return null
+  // One string: the outline of a second one would cover the first.
+  const text = `${rate(edge.rate)}/s · ${duration(edge.p99)}` + (edge.errorRate >= 0.01 ? ' · ' + share(edge.errorRate) : '')
+  return <text className="edge-text" x={path.x} y={path.y + 4} aria-hidden="true">{text}</text>
 }
 
 function NodeBox({ node, at, center }: { node: Node; at: { x: number; y: number; width: number; height: number } | undefined; center: boolean }) {

@@ -32,7 +32,7 @@ export function grid(heat: List<List<HeatCell>> | undefined): Grid {
 
 const rowHeight = 14
 
-// Heat shows how long calls took, over time: darker cells are more calls.
+// Heat shows how long calls took, over time: stronger cells are more calls.
 export function Heat({ title, heat, window }: { title: string; heat: List<List<HeatCell>> | undefined; window: number }) {
   const { t } = useT()
   const [table, setTable] = useState(false)
