@@ -1,0 +1,206 @@
+package housecheck
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// untranslated are the pages that have no Chinese version, with the reason.
+var untranslated = map[string]string{ //nolint:gochecknoglobals // a constant
+	"docs/reference/imports.md":  "it is generated",
+	"docs/reference/interop.md":  "it is generated",
+	"docs/reference/packages.md": "its rows are the first lines of package comments, and each new package adds one",
+	"docs/reference/cli.md":      "it is new, and changes with every command that is added",
+}
+
+// translatedFolders have a Chinese version of every page.
+var translatedFolders = []string{"docs/tutorial/", "docs/howto/", "docs/reference/", "docs/explanation/"} //nolint:gochecknoglobals // a constant
+
+// TestLanguagesAgree checks that each page of the documentation has a Chinese version in
+// docs/zh, no Chinese page is without an English one, and both agree in what a machine can
+// compare: levels of headings, tables and the numbers in them, and code.
+func TestLanguagesAgree(t *testing.T) {
+	pages := map[string]string{}
+	for name, text := range files(t) {
+		if strings.HasPrefix(name, "docs/") && strings.HasSuffix(name, ".md") {
+			pages[name] = text
+		}
+	}
+	for _, problem := range languageProblems(pages, untranslated) {
+		t.Error(problem)
+	}
+}
+
+// TestLanguageProblemsAreFound shows that TestLanguagesAgree can fail, and what it accepts.
+func TestLanguageProblemsAreFound(t *testing.T) {
+	const english = "# A\n\n## B\n\n| a | b |\n|---|---|\n| 3 of 5 | two |\n\n```go\nf(1) // why\n// more\n```\n\n    $ run file:///a\n\n    wait of  2 · t\n"
+	const chinese = "# 甲\n\n## 乙\n\n| 子 | 丑 |\n|---|---|\n| 5 中的 3 | 两 |\n\n```go\nf(1) // 原因\n```\n\n    $ run file:///a\n\n    等待  2 · t\n"
+	if problems := languageProblems(map[string]string{"docs/howto/a.md": english, "docs/zh/howto/a.md": chinese, "docs/adr/1.md": "", "docs/reference/b.md": ""}, map[string]string{"docs/reference/b.md": ""}); len(problems) > 0 {
+		t.Errorf("found %q", problems)
+	}
+	for _, tc := range []struct{ was, is, want string }{
+		{"## 乙", "### 乙", "levels [# ###], not [# ##]"},
+		{"\n## 乙\n", "", "levels [#], not [# ##]"},
+		{"| 5 中的 3 | 两 |\n", "", "2 rows, not 3"},
+		{"5 中的 3", "5 中的 4", "other numbers in a row"},
+		{"5 中的 3", "3 of 5, 5", "other numbers in a row"},
+		{"```go\nf(1) // 原因\n```\n", "", "1 blocks of code, not 2"},
+		{"```go", "```go fragment", "other code"},
+		{"f(1)", "f(2)", "other code"},
+		{"f(1)", "f(1)\ng(1)", "3 lines without comments, not 2"},
+		{"file:///a", "file:///b", "other code"},
+		{"等待  2", "等待  3", "other code"},
+	} {
+		bad := strings.Replace(chinese, tc.was, tc.is, 1)
+		if d := differences(english, bad); bad == chinese || len(d) != 1 || !strings.Contains(d[0], tc.want) {
+			t.Errorf("%q for %q: found %q, want %q", tc.is, tc.was, d, tc.want)
+		}
+	}
+	for _, tc := range []struct {
+		pages, exceptions map[string]string
+		want              string
+	}{
+		{map[string]string{"docs/tutorial/a.md": ""}, nil, "docs/tutorial/a.md: it has no Chinese version in docs/zh"},
+		{map[string]string{"docs/zh/a.md": ""}, nil, "docs/zh/a.md: there is no docs/a.md"},
+		{map[string]string{"docs/a.md": "# a", "docs/zh/a.md": ""}, nil, "docs/a.md: its Chinese version differs: its headings have the levels [], not [#]"},
+		{map[string]string{"docs/a.md": "", "docs/zh/a.md": ""}, map[string]string{"docs/a.md": ""}, "docs/a.md: it has a Chinese version, and is an exception"},
+		{nil, map[string]string{"docs/a.md": ""}, "docs/a.md: this exception does not exist"},
+	} {
+		if problems := languageProblems(tc.pages, tc.exceptions); !slices.Equal(problems, []string{tc.want}) {
+			t.Errorf("found %q, want %q", problems, tc.want)
+		}
+	}
+}
+
+// languageProblems returns how the pages of the two languages differ.
+func languageProblems(pages, exceptions map[string]string) (problems []string) {
+	for name, text := range pages {
+		if rest, chinese := strings.CutPrefix(name, "docs/zh/"); chinese {
+			if _, found := pages["docs/"+rest]; !found {
+				problems = append(problems, name+": there is no docs/"+rest)
+			}
+			continue
+		}
+		translated, found := pages["docs/zh/"+strings.TrimPrefix(name, "docs/")]
+		_, excepted := exceptions[name]
+		switch {
+		case found && excepted:
+			problems = append(problems, name+": it has a Chinese version, and is an exception")
+		case found:
+			for _, d := range differences(text, translated) {
+				problems = append(problems, name+": its Chinese version differs: "+d)
+			}
+		case !excepted && slices.ContainsFunc(translatedFolders, func(f string) bool { return strings.HasPrefix(name, f) }):
+			problems = append(problems, name+": it has no Chinese version in docs/zh")
+		}
+	}
+	for name := range exceptions {
+		if _, found := pages[name]; !found {
+			problems = append(problems, name+": this exception does not exist")
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// outline is what a page has in every language.
+type outline struct {
+	headings []string // their # signs
+	rows     []string // of tables
+	blocks   []string // code: with fences, the first line has the text after them; else "indented"
+}
+
+func outlineOf(text string) (o outline) {
+	open, fenced := false, false // in a block; in one with fences
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \r\n")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			if fenced = !fenced; fenced {
+				o.blocks = append(o.blocks, strings.TrimPrefix(line, "```"))
+			}
+			open = fenced
+		case fenced, open && (line == "" || strings.HasPrefix(line, "    ")):
+			o.blocks[len(o.blocks)-1] += "\n" + line
+		case strings.HasPrefix(line, "    "):
+			o.blocks = append(o.blocks, "indented\n"+line)
+			open = true
+		default:
+			open = false
+			if strings.HasPrefix(line, "#") {
+				o.headings = append(o.headings, strings.Repeat("#", len(line)-len(strings.TrimLeft(line, "#"))))
+			} else if strings.HasPrefix(line, "|") {
+				o.rows = append(o.rows, line)
+			}
+		}
+	}
+	return o
+}
+
+// differences returns how the Chinese version of a page differs from the English one.
+func differences(english, chinese string) (all []string) {
+	e, c := outlineOf(english), outlineOf(chinese)
+	if !slices.Equal(e.headings, c.headings) {
+		all = append(all, fmt.Sprintf("its headings have the levels %v, not %v", c.headings, e.headings))
+	}
+	if len(e.rows) != len(c.rows) {
+		all = append(all, fmt.Sprintf("its tables have %d rows, not %d", len(c.rows), len(e.rows)))
+	} else {
+		for i := range e.rows {
+			if !slices.Equal(numbers(e.rows[i]), numbers(c.rows[i])) {
+				all = append(all, fmt.Sprintf("other numbers in a row:\n\t%s\n\t%s", e.rows[i], c.rows[i]))
+			}
+		}
+	}
+	if len(e.blocks) != len(c.blocks) {
+		return append(all, fmt.Sprintf("it has %d blocks of code, not %d", len(c.blocks), len(e.blocks)))
+	}
+	for i := range e.blocks {
+		all = append(all, codeDifferences(code(e.blocks[i]), code(c.blocks[i]))...)
+	}
+	return all
+}
+
+var (
+	number  = regexp.MustCompile(`\d+(?:[.,]\d+)*`)
+	comment = regexp.MustCompile(`(^|\s)(//|#)\s.*$`)
+	han     = regexp.MustCompile(`\p{Han}`)
+)
+
+// numbers returns the numbers in a text, sorted: languages have different orders of words.
+func numbers(text string) []string {
+	all := number.FindAllString(text, -1)
+	slices.Sort(all)
+	return all
+}
+
+// code returns the lines of a block without comments and empty lines.
+func code(block string) (lines []string) {
+	for line := range strings.SplitSeq(block, "\n") {
+		if line = strings.TrimRight(comment.ReplaceAllString(line, ""), " \t"); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// codeDifferences compares two blocks. Of an indented line with Chinese words, as formulas have
+// them, only the numbers are compared.
+func codeDifferences(english, chinese []string) (all []string) {
+	if len(english) != len(chinese) {
+		return []string{fmt.Sprintf("a block of code has %d lines without comments, not %d: %q", len(chinese), len(english), english)}
+	}
+	for i, line := range english {
+		same := line == chinese[i]
+		if chinese[0] == "indented" && han.MatchString(chinese[i]) {
+			same = slices.Equal(numbers(line), numbers(chinese[i]))
+		}
+		if !same {
+			all = append(all, fmt.Sprintf("other code:\n\t%s\n\t%s", line, chinese[i]))
+		}
+	}
+	return all
+}
