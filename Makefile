@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -106,6 +106,12 @@ test-silence: ## Stop processes and break the network under connections over eve
 	@.ci/install unshare:util-linux ip:iproute2 nft:nftables
 	cd e2e && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./silence
 
+# Where systemd runs, Debian's package starts a service at port 9090; the tests start a Prometheus
+# of their own at a free port.
+test-observe: ## Test the dashboards and alert rules with a Prometheus that scrapes servers and clients in trouble; installs that as root
+	@.ci/install prometheus:prometheus promtool:prometheus
+	cd e2e && GOWORK=off $(GO) test -tags integration -race -shuffle=on -timeout 5m $(TESTFLAGS) ./observe
+
 test-triple: ## Test consumers of Dubbo 3 in Java against protocol/web, by URL and through ZooKeeper, and the pair of examples/migrating/dubbo; installs Java as root, fetches 54 MB
 	@e2e/triple/build.sh $(BIN)/triple
 	cd e2e/triple && TRIPLE=$(BIN)/triple GOWORK=off $(GO) test -tags integration -race -shuffle=on -v -timeout 10m $(TESTFLAGS) .
@@ -143,7 +149,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml sa
 		(cd "$$dir" && GOWORK=off $(GO) vet -tags integration ./... && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
 	done; \
 	echo "golangci-lint run, all linters, for those packages of them that have few dependencies"; \
-	(cd e2e && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./interop/... ./registries ./release ./silence ./triple) || status=1; \
+	(cd e2e && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./interop/... ./observe ./registries ./release ./silence ./triple) || status=1; \
 	(cd examples/migrating && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./dubbo/... ./grpc/... ./netrpc/...) || status=1; \
 	exit $$status
 

@@ -8,6 +8,11 @@ type Outcome struct {
 	Began time.Time
 	Took  time.Duration
 	Err   error // nil if the call succeeded
+
+	// Attempts is how many attempts a client made at the call, retries and parallel ones
+	// included; 0 if it found no instance, or a plugin refused the call. Attempts of
+	// [Failback] in the background are not counted. On a server it is 0.
+	Attempts int
 }
 
 // Code returns the code of the outcome, OK for success.

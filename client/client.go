@@ -7,8 +7,8 @@
 //
 // A call goes through two chains of interceptors. The call chain runs once: the
 // interceptors given by [WithInterceptors], then the fail mode. The attempt
-// chain runs for every attempt: the interceptors given by
-// [WithAttemptInterceptors], then the choice of an instance and its connection.
+// chain runs for every attempt: the plugins that intercept attempts and the
+// interceptors given by [WithAttemptInterceptors], then the choice of an instance and its connection.
 //
 // Every error is a [*tandem.Error]; its NotExecuted says whether it is certain
 // that no handler ran.
@@ -177,8 +177,8 @@ func (c *Client) log() *slog.Logger {
 // buildChains makes the attempt chain, which all fail modes share, and the chain of the
 // options' fail mode.
 func (c *Client) buildChains() {
-	attempt := tandem.Chain(c.points.Select(c.pool.Attempt), c.opts.attemptInterceptors...)
-	c.attempt = c.modes.Attempt(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.Selects())
+	attempt := c.points.InterceptAttempt(tandem.Chain(c.points.Select(c.pool.Attempt), c.opts.attemptInterceptors...))
+	c.attempt = c.modes.Attempt(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.OfAttempts())
 	c.usualMode = c.opts.failMode
 	c.usualChain = c.newChain(c.usualMode)
 }

@@ -32,6 +32,13 @@ func (everywhere) Intercept(next tandem.Func) tandem.Func {
 	}
 }
 
+func (everywhere) InterceptAttempt(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		fmt.Println("attempt", call.Attempt)
+		return next(ctx, call)
+	}
+}
+
 func (everywhere) BeforeSelect(context.Context, *tandem.Call) error {
 	fmt.Println("before an instance is chosen")
 	return nil
@@ -71,7 +78,7 @@ func (everywhere) AfterCall(_ context.Context, _ *tandem.Call, end tandem.Outcom
 
 var _ = []any{
 	plugin.Connected(everywhere{}), plugin.KeepsNothing(everywhere{}), plugin.BeforeCall(everywhere{}),
-	plugin.Intercepts(everywhere{}), plugin.BeforeSelect(everywhere{}), plugin.BeforeRequest(everywhere{}),
+	plugin.Intercepts(everywhere{}), plugin.InterceptsAttempts(everywhere{}), plugin.BeforeSelect(everywhere{}), plugin.BeforeRequest(everywhere{}),
 	plugin.AfterRequest(everywhere{}), plugin.BeforeResponseHeader(everywhere{}), plugin.AfterResponseHeader(everywhere{}),
 	plugin.BeforeResponseBody(everywhere{}), plugin.AfterResponseBody(everywhere{}), plugin.AfterCall(everywhere{}),
 }
@@ -98,6 +105,7 @@ func ExampleWithPlugins() {
 	// Output:
 	// before the call: Door.Knock
 	// on the way out
+	// attempt 0
 	// before an instance is chosen
 	// before the request to door
 	// after the request: <nil>

@@ -1,4 +1,4 @@
-// Package console (experimental) is the web console of tandem: one page that shows every service
+// Package console (experimental) is the web console of tandem: a page that shows every service
 // of one or more registries, and changes weights, states and policies.
 //
 //	c, err := console.New(console.Config{Sources: []console.Registry{{Target: "etcd://h:2379/shop", Resolver: etcd.Resolver()}}})

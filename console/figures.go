@@ -157,7 +157,7 @@ func (c *Console) addFigures(rows []InstanceRow, service string) {
 func (r *InstanceRow) addLoad() {
 	if l := r.Load; l != nil {
 		r.Rate = l.Rate
-		r.Running = uint64(max(0, l.InFlight)) //nolint:gosec // not negative
+		r.Running = uint64(max(0, l.InFlight))
 	}
 }
 

@@ -49,7 +49,7 @@ func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // accepts reports whether a request accepts an encoding.
 func accepts(r *http.Request, encoding string) bool {
-	for _, part := range strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		name, q, _ := strings.Cut(part, ";")
 		if strings.TrimSpace(name) == encoding {
 			return strings.ReplaceAll(q, " ", "") != "q=0"

@@ -32,6 +32,9 @@ var (
 func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/{name}", c.serveAPI)
+	mux.HandleFunc("GET /api/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "only POST", http.StatusMethodNotAllowed)
+	})
 	mux.HandleFunc("GET /{$}", c.enter)
 	mux.Handle("GET /", c.pages)
 	return c.guard(http.NewCrossOriginProtection().Handler(mux))
@@ -98,7 +101,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errNoSession.Error(), http.StatusForbidden)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure where there is TLS: browsers keep no secure cookie of plain http
 		Name: cookieName, Value: c.sign(time.Now().Add(cookieLife)), Path: "/", MaxAge: int(cookieLife.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})

@@ -9,6 +9,7 @@ replace (
 	github.com/tandem-rpc/tandem/registry/etcd => ../registry/etcd
 	github.com/tandem-rpc/tandem/registry/redis => ../registry/redis
 	github.com/tandem-rpc/tandem/registry/zookeeper => ../registry/zookeeper
+	github.com/tandem-rpc/tandem/telemetry => ../telemetry
 	github.com/tandem-rpc/tandem/transport/kcp => ../transport/kcp
 	github.com/tandem-rpc/tandem/transport/nbio => ../transport/nbio
 	github.com/tandem-rpc/tandem/transport/quic => ../transport/quic
@@ -22,6 +23,7 @@ require (
 	github.com/ethereum/go-ethereum v1.17.10
 	github.com/florianl/go-nfqueue/v2 v2.0.0
 	github.com/gorilla/websocket v1.5.3
+	github.com/prometheus/client_golang v1.25.0
 	github.com/rpcxio/rpcx-etcd v0.5.0
 	github.com/rpcxio/rpcx-zookeeper v0.0.0-20220730061732-d20531677676
 	github.com/smallnest/rpcx v1.9.1
@@ -32,6 +34,7 @@ require (
 	github.com/tandem-rpc/tandem/registry/etcd v0.0.0
 	github.com/tandem-rpc/tandem/registry/redis v0.0.0
 	github.com/tandem-rpc/tandem/registry/zookeeper v0.0.0
+	github.com/tandem-rpc/tandem/telemetry v0.0.0
 	github.com/tandem-rpc/tandem/transport/kcp v0.0.0
 	github.com/tandem-rpc/tandem/transport/nbio v0.0.0
 	github.com/tandem-rpc/tandem/transport/quic v0.0.0
@@ -116,10 +119,9 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/philhofer/fwd v1.1.3-0.20240916144458-20a13a1f6b7c // indirect
 	github.com/pkg/errors v0.9.1 // indirect
-	github.com/prometheus/client_golang v1.23.2 // indirect
-	github.com/prometheus/client_model v0.6.2 // indirect
-	github.com/prometheus/common v0.67.5 // indirect
-	github.com/prometheus/procfs v0.16.1 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/quic-go/quic-go v0.65.0 // indirect
 	github.com/rcrowley/go-metrics v0.0.0-20201227073835-cf1acfcdf475 // indirect
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
@@ -154,16 +156,17 @@ require (
 	go.etcd.io/raft/v3 v3.7.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.70.0 // indirect
-	go.opentelemetry.io/otel v1.46.0 // indirect
+	go.opentelemetry.io/otel v1.47.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.46.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc v1.46.0 // indirect
-	go.opentelemetry.io/otel/metric v1.46.0 // indirect
-	go.opentelemetry.io/otel/sdk v1.46.0 // indirect
-	go.opentelemetry.io/otel/trace v1.46.0 // indirect
+	go.opentelemetry.io/otel/log v1.47.0 // indirect
+	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	go.opentelemetry.io/otel/sdk v1.47.0 // indirect
+	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.11.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
-	go.yaml.in/yaml/v2 v2.4.3 // indirect
+	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa // indirect
 	golang.org/x/sync v0.24.0 // indirect

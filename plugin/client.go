@@ -20,6 +20,13 @@ type BeforeCall interface {
 	BeforeCall(ctx context.Context, call *tandem.Call) error
 }
 
+// InterceptsAttempts is a plugin that wraps each attempt like an interceptor of the client's option
+// WithAttemptInterceptors, outside those: for code that runs before and after an attempt, or gives
+// it another context.
+type InterceptsAttempts interface {
+	InterceptAttempt(next tandem.Func) tandem.Func
+}
+
 // BeforeSelect is a plugin that sees each attempt before an instance is chosen: it may
 // set what the choice depends on, as the call's HashKey, Pin, Exclude and Route.
 type BeforeSelect interface {

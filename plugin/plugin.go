@@ -44,6 +44,7 @@
 //	call        BeforeCall             once; then the arguments are encoded
 //	            Intercept              once, nested; then the interceptors of WithInterceptors
 //	                                   the fail mode, which makes attempts; for each
+//	            InterceptAttempt         nested; then those of WithAttemptInterceptors
 //	            BeforeSelect             before an instance is chosen
 //	            BeforeRequest            when it is chosen, before the request is written
 //	            AfterRequest             when the request is queued to be written, or can't be

@@ -26,6 +26,8 @@ type Budget struct {
 	pace   int64      // recent income in micro-tokens a second
 	since  time.Time  // when the measurement of pace began
 	sum    int64      // micro-tokens that were added since then
+
+	refused uint64 // times that Take found no token
 }
 
 const token = 1_000_000
@@ -61,10 +63,18 @@ func (b *Budget) Take(now time.Time) bool {
 	defer b.mu.Unlock()
 	b.earn(now)
 	if b.tokens < token {
+		b.refused++
 		return false
 	}
 	b.tokens -= token
 	return true
+}
+
+// Refused returns how often Take has returned false: retries that were not made.
+func (b *Budget) Refused() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused
 }
 
 // Left returns how many retries the tokens allow now.

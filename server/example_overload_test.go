@@ -56,9 +56,10 @@ func ExampleServer_Overload() {
 		fmt.Println("as expected:", len(state.Methods) == 1 && state.Methods[0] == expected)
 	}
 	show(srv.Overload())
-	close(finish)
-	fmt.Println(<-made)
-	fmt.Println(<-made)
+	for range 2 {
+		finish <- true
+		fmt.Println(<-made)
+	}
 
 	plain := server.New(server.WithoutOverloadControl())
 	fmt.Println("without:", plain.Overload().Methods == nil)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -36,6 +37,9 @@ type listing struct {
 	cancel    context.CancelFunc
 	done      chan struct{}
 	err       error // error of leaving the registry; valid when done is closed
+
+	taken  atomic.Bool   // the registry has taken the instance
+	failed atomic.Uint64 // attempts to register or to update that failed
 
 	calls uint64    // number of calls at the last report
 	last  time.Time // time of the last report
@@ -124,10 +128,12 @@ func (l *listing) register() error {
 	defer cancel()
 	entry, err := l.registrar.Register(ctx, l.in)
 	if err != nil {
+		l.failed.Add(1)
 		l.server.log().Warn("not listed yet", "instance", l.in.ID, "error", err)
 		return err
 	}
 	l.entry = entry
+	l.taken.Store(true)
 	return nil
 }
 
@@ -182,6 +188,7 @@ func (l *listing) update() {
 	ctx, cancel := context.WithTimeout(l.ctx, registerTimeout)
 	defer cancel()
 	if err := l.entry.Update(ctx, l.in); err != nil && l.ctx.Err() == nil {
+		l.failed.Add(1)
 		l.server.log().Warn("the registry was not told of a change", "instance", l.in.ID, "error", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/doctor"
 	"github.com/tandem-rpc/tandem/override"
 )
 
@@ -37,9 +38,14 @@ var errInterrupted = errors.New("interrupted")
 func exitCode(err error) int {
 	var usage usageError
 	var call *tandem.Error
+	var check checkError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &check):
+		return check.code
+	case errors.As(err, new(uncheckedError)):
+		return int(doctor.Unknown)
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.Is(err, errInterrupted):

@@ -20,6 +20,7 @@ exit codes:
         19 failed precondition, 20 aborted, 21 out of range, 22 unimplemented,
         23 internal, 24 unavailable, 25 data loss, 26 unauthenticated
   130   interrupted by a signal
+  check ends as a Nagios plugin: 0 ok, 1 warning, 2 critical, 3 unknown
 `
 
 // helpWidth is the width of the help in columns.

@@ -42,7 +42,16 @@ func checkPolicy(sh *shell, path string) error {
 
 // printPart prints a part of a policy, unless it is nil.
 func printPart(sh *shell, name string, part any) {
-	if text, err := json.Marshal(part); err == nil && string(text) != "null" {
+	if text := jsonText(part); text != "" && text != "null" {
 		fmt.Fprintf(sh.out, "%s: %s\n", name, text)
 	}
+}
+
+// jsonText returns a value as JSON, "" if that can't be.
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

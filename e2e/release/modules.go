@@ -23,6 +23,7 @@ func released() []string {
 		".",
 		"cmd/tandem",
 		"compat/rpcx/registries",
+		"console",
 		"policy/yaml",
 		"protocol/thrift",
 		"registry/consul",

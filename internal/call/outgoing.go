@@ -40,6 +40,7 @@ type Outgoing struct {
 	shared      bool         // interceptors may make parallel attempts and keep the call
 	mu          sync.Mutex   // guards the fields below if shared
 	running     int          // number of attempts that have not ended
+	begun       int          // number of attempts
 	over        bool         // the call has ended: later responses are dropped
 	forgone     bool         // see Forgo
 	recordTried bool         // tried is recorded; set before the first attempt
@@ -118,6 +119,7 @@ func (o *Outgoing) recycle() {
 	o.Call.Reset()
 	o.Rule, o.Points, o.args, o.codec, o.packed = nil, nil, nil, nil, false
 	o.over, o.stream, o.by, o.of, o.forgone = false, nil, nil, nil, false
+	o.begun = 0
 	o.movable, o.usualDeadline = nil, false
 	o.first.LeaveEnv()
 	o.env = nil
@@ -129,6 +131,7 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *session.Pending)
 	o.lock()
 	over, movable := o.over, o.movable
 	o.running++
+	o.begun++
 	if o.recordTried {
 		o.tried = append(o.tried, at.Instance)
 	}
@@ -143,6 +146,13 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *session.Pending)
 	}
 	p.Movable, p.UsualDeadline = movable, o.usualDeadline
 	return p
+}
+
+// Attempts returns how many attempts have begun.
+func (o *Outgoing) Attempts() int {
+	o.lock()
+	defer o.unlock()
+	return o.begun
 }
 
 // MayMove allows the next attempts to be given up while their peer is suspect, if

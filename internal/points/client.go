@@ -17,7 +17,7 @@ import (
 // IsOfClient reports whether a value has a point of a client.
 func IsOfClient(p any) bool {
 	switch p.(type) {
-	case plugin.Connected, plugin.BeforeCall, plugin.Intercepts, plugin.BeforeSelect, plugin.BeforeRequest, plugin.AfterRequest,
+	case plugin.Connected, plugin.BeforeCall, plugin.Intercepts, plugin.InterceptsAttempts, plugin.BeforeSelect, plugin.BeforeRequest, plugin.AfterRequest,
 		plugin.BeforeResponseHeader, plugin.AfterResponseHeader, plugin.BeforeResponseBody, plugin.AfterResponseBody, plugin.AfterCall:
 		return true
 	}
@@ -31,6 +31,7 @@ type Client struct {
 	connected []plugin.Connected
 	before    []plugin.BeforeCall
 	intercept []tandem.Interceptor
+	tried     []tandem.Interceptor // of attempts
 	selecting []plugin.BeforeSelect
 	after     []plugin.AfterCall
 	attempts  *Attempts
@@ -47,6 +48,9 @@ func OfClient(plugins []any, report dispatch.PanicFunc) *Client {
 		p.connected = collect(p.connected, given)
 		p.before = collect(p.before, given)
 		p.intercept = collectIntercept(p.intercept, given)
+		if i, ok := given.(plugin.InterceptsAttempts); ok {
+			p.tried = append(p.tried, i.InterceptAttempt)
+		}
 		p.selecting = collect(p.selecting, given)
 		p.after = collect(p.after, given)
 	}
@@ -119,28 +123,50 @@ func (p *Client) end(ctx context.Context, call *tandem.Call, began time.Time, er
 	end := tandem.Outcome{Began: began, Err: err}
 	if len(p.after) > 0 {
 		end.Took = time.Since(began)
+		if body, ok := call.Body.(attempted); ok {
+			end.Attempts = body.Attempts()
+		}
 	}
 	inform(p.guard, call.Method, p.after, func(to plugin.AfterCall) { to.AfterCall(ctx, call, end) })
 }
 
+// attempted is implemented by the Body of a client's call. It is declared here because package
+// call imports this one.
+type attempted interface{ Attempts() int }
+
 // Intercept wraps a chain in the Intercept plugins.
 func (p *Client) Intercept(f tandem.Func) tandem.Func {
-	if p == nil || len(p.intercept) == 0 {
+	if p == nil {
 		return f
 	}
-	f = tandem.Chain(f, p.intercept...)
+	return p.wrap(f, p.intercept)
+}
+
+// InterceptAttempt wraps the chain of an attempt in the InterceptsAttempts plugins.
+func (p *Client) InterceptAttempt(f tandem.Func) tandem.Func {
+	if p == nil {
+		return f
+	}
+	return p.wrap(f, p.tried)
+}
+
+func (p *Client) wrap(f tandem.Func, interceptors []tandem.Interceptor) tandem.Func {
+	if len(interceptors) == 0 {
+		return f
+	}
+	f = tandem.Chain(f, interceptors...)
 	return func(ctx context.Context, call *tandem.Call) (err error) {
 		defer p.catch(call.Method, &err)
 		return f(ctx, call)
 	}
 }
 
-// Selects reports whether Select does anything.
-func (p *Client) Selects() bool { return p != nil && len(p.selecting) > 0 }
+// OfAttempts reports whether InterceptAttempt or Select does anything.
+func (p *Client) OfAttempts() bool { return p != nil && len(p.tried)+len(p.selecting) > 0 }
 
 // Select is an interceptor of attempts that calls BeforeSelect.
 func (p *Client) Select(next tandem.Func) tandem.Func {
-	if !p.Selects() {
+	if p == nil || len(p.selecting) == 0 {
 		return next
 	}
 	return func(ctx context.Context, call *tandem.Call) error {

@@ -35,6 +35,8 @@ type health struct {
 	mu       sync.Mutex // held to check for outliers, to count, and to make breakers of methods
 	outliers *resilience.Outliers
 	looked   time.Duration // time of the last outlier check
+
+	ejections atomic.Uint64 // times that a member's breaker has opened after it was closed
 }
 
 func (h *health) init(p *Pool) {
@@ -208,14 +210,25 @@ func (h *health) tell(b *resilience.Breaker, m *member, call *tandem.Call, began
 		now = balance.Now()
 		failed = failed || limit > 0 && now-began >= limit && !b.Closed()
 	}
+	wasClosed := b.Closed()
 	changed := b.Done(began, now, failed)
 	if changed {
-		if b == m.breaker && b.Closed() {
-			m.slow.Store(0) // when it opens again it is for another reason
+		if b == m.breaker {
+			h.turned(m, wasClosed)
 		}
 		h.pool.cfg.Log.Warn("circuit breaker changed", "instance", m.peer.Instance, "method", method, "state", b.State(now), "error", err)
 	}
 	return changed
+}
+
+// turned notes that the breaker of a member has opened, or closed, after a call.
+func (h *health) turned(m *member, wasClosed bool) {
+	switch {
+	case m.breaker.Closed():
+		m.slow.Store(0) // when it opens again it is for another reason
+	case wasClosed:
+		h.ejections.Add(1)
+	}
 }
 
 // limit returns the latency from which on a call counts as too slow at an instance that was
@@ -273,6 +286,7 @@ func (h *health) ejectLocked(v *view, n *balance.Node, o resilience.Outlier) boo
 	}
 	m.slow.Store(int64(o.Limit))
 	h.out.Add(1)
+	h.ejections.Add(1)
 	h.pool.cfg.Log.Warn("instance ejected", "instance", o.ID, "reason", o.Reason)
 	return true
 }

@@ -63,6 +63,8 @@ type Pool struct {
 	table   *balance.Table     // also keeps the statistics of instances that have left
 	retired map[*Conn]struct{} // connections that take no more calls, but have calls in flight
 	first   chan struct{}      // closed when the first list has come, or none will come
+	listed  time.Time          // when the registry last delivered the list; zero before the first
+	failing time.Time          // since when the registry has failed; zero while it answers
 }
 
 // Init makes p ready for use, without instances. It must be called once, before anything else.
@@ -94,6 +96,7 @@ func (p *Pool) Update(v adapter.View) {
 	if p.closed.Load() {
 		return
 	}
+	p.dateLocked(v.Stale)
 	p.table.Update(v.Instances)
 	p.arrangeLocked(v)
 }
@@ -212,6 +215,7 @@ func (p *Pool) GiveUp(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ready.abandon()
+	p.dateLocked(err)
 	if p.view.Load() == nil {
 		p.publish(adapter.View{Stale: err}, nil)
 	}

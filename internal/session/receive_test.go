@@ -81,10 +81,11 @@ func TestReceiverOfTheOnlyStreamReads(t *testing.T) {
 }
 
 // scriptedStream returns a session with one stream, its peer's end of the connection,
-// and the frame of a message of the stream, for the test to send.
+// and the frame of a message of the stream, for the test to send. The session has no monitor.
 func scriptedStream(t *testing.T, ctx context.Context) (s *Session, peer net.Conn, st *Stream, message []byte) {
 	t.Helper()
 	s, peer = connectRaw(t, tcp(t))
+	s.env.monitor.stop() // it would have a goroutine read before long, and send pings
 	opened := make(chan *Stream, 1)
 	go func() {
 		c := s.env.NewPending()
@@ -124,7 +125,6 @@ func TestReadingReceiverIsRelieved(t *testing.T) {
 				send(t, peer, message)
 				receiveOne(t, st)
 			}
-			s.env.monitor.stop() // its pings would be answered, or their absence noticed
 			ended := make(chan error, 1)
 			go func() {
 				var m []byte
@@ -192,6 +192,7 @@ func TestCreditIsReadForASender(t *testing.T) {
 		}
 		return nil
 	})})
+	p.clientEnv.monitor.stop() // it would have a goroutine read before long
 	st := openRaw(t, p, "echo")
 	want := bytes.Repeat([]byte("m"), size)
 	for range 10 { // one at a time, until the receiver reads
@@ -201,7 +202,6 @@ func TestCreditIsReadForASender(t *testing.T) {
 		}
 	}
 	eventually(t, p.client, "the turn is not parked", func() bool { return p.client.parked != nil })
-	p.clientEnv.monitor.stop() // it would have a goroutine read before long
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range messages {
@@ -240,7 +240,6 @@ func TestWaitingReceiverTakesTheTurn(t *testing.T) {
 		send(t, peer, wire.AppendWindow(nil, 0, 0, 1))
 		eventually(t, s, "the window did not come", func() bool { return s.m.Counts().ConnRoom > before })
 	}
-	s.env.monitor.stop() // it would have a goroutine read before long
 	eventually(t, s, "the receiver does not read", func() bool { return s.receiving != nil })
 	send(t, peer, message)
 	select {
@@ -275,7 +274,6 @@ func TestParkedHalfOfAStreamsFrame(t *testing.T) {
 // another call still waits for its deadline.
 func TestReadingReceiverAndAHungPeer(t *testing.T) {
 	s, peer, st, message := scriptedStream(t, t.Context())
-	s.env.monitor.stop() // the test looks itself
 	for range 2 * parkAfter {
 		send(t, peer, message)
 		receiveOne(t, st)

@@ -9,8 +9,9 @@
 //	{"time":"2026-11-22T10:11:12.131Z","level":"INFO","msg":"call","side":"server","method":"Arith.Mul",
 //	 "peer":"10.1.2.3:4567","protocol":"tandem","code":"ok","took":15125}
 //
-// took is in nanoseconds. Failed calls have their error's message, calls in a trace its
-// ID and span, and authenticated callers their identity. Lines are gathered and written at
+// took is in nanoseconds. A client's calls with several attempts have their number as attempts.
+// Failed calls have their error's message, calls in a trace its ID and span as trace_id and
+// span_id, and authenticated callers their identity. Lines are gathered and written at
 // most a second later, or when there are 32 KiB of them; lines that a slow file can't take
 // are dropped and counted, so that no call ever waits for the log. With [ToLogger] lines
 // go to an [*slog.Logger] instead, at once.
@@ -167,6 +168,9 @@ func (l *Log) toLogger(ctx context.Context, side string, call *tandem.Call, end 
 		attrs = append(attrs, slog.String("peer", p.Addr.String()), slog.String("protocol", p.Protocol))
 	}
 	attrs = append(attrs, slog.String("code", code.String()), slog.Duration("took", end.Took))
+	if end.Attempts > 1 {
+		attrs = append(attrs, slog.Int("attempts", end.Attempts))
+	}
 	if end.Err != nil {
 		attrs = append(attrs, slog.String("error", tandem.AsError(end.Err).Message))
 	}

@@ -32,6 +32,10 @@ func (l *line) write(log *Log, side string, call *tandem.Call, end *tandem.Outco
 	b = append(b, code.String()...)
 	b = append(b, `","took":`...)
 	b = strconv.AppendInt(b, int64(end.Took), 10)
+	if end.Attempts > 1 {
+		b = append(b, `,"attempts":`...)
+		b = strconv.AppendInt(b, int64(end.Attempts), 10)
+	}
 	if end.Err != nil {
 		b = append(b, `,"error":`...)
 		b = appendQuoted(b, tandem.AsError(end.Err).Message)

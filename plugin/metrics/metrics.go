@@ -107,8 +107,10 @@ func (s *served) Intercept(next tandem.Func) tandem.Func {
 }
 
 // AfterResponse counts a call.
-func (s *served) AfterResponse(_ context.Context, _ *tandem.Call, end tandem.Outcome) {
-	(*counters)(s).count(end)
+func (s *served) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
+	c := (*counters)(s)
+	c.count(end)
+	c.exemplify(call, end)
 }
 
 // Intercept counts a client's calls that are running.
@@ -123,7 +125,12 @@ func (m *Metrics) Intercept(next tandem.Func) tandem.Func {
 
 // AfterCall counts a client's call.
 func (m *Metrics) AfterCall(_ context.Context, call *tandem.Call, end tandem.Outcome) {
-	m.counters(key{Client, call.Method}).count(end)
+	c := m.counters(key{Client, call.Method})
+	s := c.count(end)
+	if end.Attempts != 1 { // rare, so most calls don't write it
+		s.further.Add(int64(end.Attempts) - 1)
+	}
+	c.exemplify(call, end)
 }
 
 // counters returns the counters of a method.
@@ -157,8 +164,9 @@ func (m *Metrics) newCounters(k key) *counters {
 
 // counters are the counters of one method.
 type counters struct {
-	running atomic.Int64
-	shards  []shard
+	running   atomic.Int64
+	shards    []shard
+	exemplars exemplars
 }
 
 // shard holds the counts of some of the goroutines, so that processors do not wait for each
@@ -167,12 +175,14 @@ type shard struct {
 	latency [Buckets]atomic.Uint64
 	sum     atomic.Int64 // nanoseconds
 	errors  [codes]atomic.Uint64
+	further atomic.Int64 // attempts beyond one a call; less than 0 if more calls had none
 	_       [64]byte
 }
 
 const codes = int(tandem.Unauthenticated) + 1
 
-func (c *counters) count(end tandem.Outcome) {
+// count counts a call, and returns the shard that it chose.
+func (c *counters) count(end tandem.Outcome) *shard {
 	s := &c.shards[rand.Uint32()&uint32(len(c.shards)-1)] //nolint:gosec // the length is a power of two; any shard will do
 	s.latency[bucketOf(end.Took)].Add(1)
 	s.sum.Add(int64(end.Took))
@@ -183,6 +193,7 @@ func (c *counters) count(end tandem.Outcome) {
 		}
 		s.errors[code].Add(1)
 	}
+	return s
 }
 
 // Snapshot holds the counts of a method.
@@ -192,6 +203,13 @@ type Snapshot struct {
 	Running int64                  // calls in flight; a stream counts until it is over, on a client until it is open
 	Errors  map[tandem.Code]uint64 // calls that failed
 	Latency Histogram              // latency of all calls; of streams the time that they were open
+
+	// Attempts is how many attempts a client made at the calls that have ended: more than the calls
+	// if it retried, less if calls found no instance. On a server it is 0.
+	Attempts uint64
+	// Exemplars are calls of sampled traces, one for each bucket of Latency that has one, at most
+	// about a second older than the last such call.
+	Exemplars []Exemplar
 }
 
 // Calls returns how many calls have ended.
@@ -212,17 +230,23 @@ func (m *Metrics) Snapshot() []Snapshot {
 
 func (c *counters) read(side Side, method string) Snapshot {
 	s := Snapshot{Side: side, Method: method, Running: c.running.Load(), Errors: map[tandem.Code]uint64{}}
+	further := int64(0)
 	for i := range c.shards {
 		shard := &c.shards[i]
 		for b := range shard.latency {
 			s.Latency.Counts[b] += shard.latency[b].Load()
 		}
 		s.Latency.Sum += shard.sumOf()
+		further += shard.further.Load()
 		for code := range shard.errors {
 			if n := shard.errors[code].Load(); n > 0 {
 				s.Errors[tandem.Code(code)] += n
 			}
 		}
 	}
+	if side == Client {
+		s.Attempts = uint64(max(0, int64(s.Calls())+further)) //nolint:gosec // counts of calls
+	}
+	s.Exemplars = c.exemplars.list()
 	return s
 }

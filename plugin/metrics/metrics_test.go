@@ -175,3 +175,32 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a call", n)
 	}
 }
+
+// Attempts are counted beside calls, also those of calls that found no instance.
+func TestAttempts(t *testing.T) {
+	m := metrics.New()
+	for _, attempts := range []int{1, 3, 0, 1} {
+		m.AfterCall(t.Context(), &tandem.Call{Method: "A.B"}, tandem.Outcome{Attempts: attempts})
+	}
+	if s := m.Snapshot()[0]; s.Calls() != 4 || s.Attempts != 5 {
+		t.Errorf("%d attempts at %d calls", s.Attempts, s.Calls())
+	}
+}
+
+// A bucket keeps a sampled call for a second, and then takes another one.
+func TestExemplars(t *testing.T) {
+	m, began := metrics.New(), time.Unix(1e9, 0)
+	call := func(id byte, flags byte, after time.Duration, took time.Duration) {
+		trace := tandem.Trace{ID: [16]byte{id}, Span: [8]byte{id}, Flags: flags}
+		m.AfterCall(t.Context(), &tandem.Call{Method: "A.B", Trace: trace}, tandem.Outcome{Began: began.Add(after), Took: took, Attempts: 1})
+	}
+	call(1, tandem.TraceSampled, 0, time.Millisecond)
+	call(2, tandem.TraceSampled, 0, time.Millisecond)           // the bucket has one
+	call(3, 0, 5*time.Second, time.Millisecond)                 // not sampled
+	call(4, tandem.TraceSampled, 0, time.Second)                // another bucket
+	call(5, tandem.TraceSampled, time.Minute, time.Millisecond) // the first is old
+	got := m.Snapshot()[0].Exemplars
+	if len(got) != 2 || got[0].ID[0] != 5 || got[0].Span[0] != 5 || got[1].ID[0] != 4 || got[1].Took != time.Second {
+		t.Errorf("got %+v", got)
+	}
+}

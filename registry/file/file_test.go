@@ -71,10 +71,10 @@ func TestRegistrationRestoresItsFiles(t *testing.T) {
 	for what, harm := range map[string]func() error{
 		"the data is removed":      func() error { return os.Remove(name + jsonExt) },
 		"the lock is removed":      func() error { return os.Remove(name + lockExt) },
-		"the directory is removed": func() error { return os.RemoveAll(dir) },
+		"the directory is removed": func() error { return removeAll(dir) },
 		"the data is overwritten":  func() error { return os.WriteFile(name+jsonExt, []byte("{}"), 0o644) },
 		"a file is in the directory's place": func() error {
-			return errors.Join(os.Rename(dir, dir+".old"), os.WriteFile(dir, nil, 0o644),
+			return errors.Join(replaceDirectory(dir),
 				await(func() bool { return strings.Contains(log.String(), "registration lost") }),
 				os.Remove(dir), os.RemoveAll(dir+".old"))
 		},
@@ -97,6 +97,19 @@ func TestRegistrationRestoresItsFiles(t *testing.T) {
 	}
 }
 
+// removeAll removes a directory in which a registration may make files meanwhile.
+func removeAll(dir string) error {
+	return await(func() bool { return os.RemoveAll(dir) == nil })
+}
+
+// replaceDirectory renames a directory, and puts a file in its place before a registration
+// makes it again.
+func replaceDirectory(dir string) error {
+	return await(func() bool {
+		return os.RemoveAll(dir+".old") == nil && os.Rename(dir, dir+".old") == nil && os.WriteFile(dir, nil, 0o644) == nil
+	})
+}
+
 // await polls until ok returns true, for at most 10 s.
 func await(ok func() bool) error {
 	tick := time.NewTicker(time.Millisecond)
@@ -110,6 +123,44 @@ func await(ok func() bool) error {
 		}
 	}
 	return nil
+}
+
+// A file that is overwritten while heal writes it is restored by the next heal.
+func TestHealNoticesAChangeOfWhatItWrites(t *testing.T) {
+	o := &owner{name: filepath.Join(t.TempDir(), "a"), data: []byte("the instance")}
+	if err := o.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer o.end()
+	file := o.name + jsonExt
+	for range 300 {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for !overwrite(file) { // until heal has renamed it
+			}
+		})
+		err := o.heal()
+		wg.Wait()
+		if err = errors.Join(err, o.heal()); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := os.ReadFile(file); string(data) != "the instance" {
+			t.Fatalf("the file has %q, %v", data, err)
+		}
+	}
+}
+
+// overwrite changes a file, and reports whether it exists.
+func overwrite(name string) bool {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return false
+	}
+	_, err = f.WriteString("{}")
+	return errors.Join(err, f.Close()) == nil
 }
 
 // A registration whose lock file was removed does not take the ID back from its new owner.

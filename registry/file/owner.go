@@ -37,18 +37,30 @@ func (o *owner) settle(c *claim) error {
 
 // write replaces the .json atomically, so that a watcher never reads half of it.
 func (o *owner) write(data []byte) error {
-	if err := os.WriteFile(o.name+tempExt, data, 0o644); err != nil {
+	written, err := writeTemp(o.name+tempExt, data)
+	if err != nil {
 		return err
 	}
 	if err := os.Rename(o.name+tempExt, o.name+jsonExt); err != nil {
 		return err
 	}
-	written, err := os.Lstat(o.name + jsonExt)
-	if err != nil {
-		return err
-	}
 	o.data, o.written = data, written
 	return nil
+}
+
+// writeTemp writes a file that is to be renamed, and returns its attributes, which stay the
+// same. Attributes that are read after the rename may be those of a file that another process
+// has changed already, and heal would take it for ours.
+func writeTemp(name string, data []byte) (os.FileInfo, error) {
+	if err := os.WriteFile(name, data, 0o644); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(name) // Stat of a path reads the identity of a file late on Windows, by that path
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only looked at
+	return f.Stat()
 }
 
 // heal restores the files if they were removed or changed.

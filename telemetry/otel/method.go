@@ -18,17 +18,24 @@ const (
 	errorKey  = "error.type"
 )
 
+// The attributes of attempts, for which there are no conventions.
+const (
+	attemptKey  = "tandem.attempt"
+	instanceKey = "tandem.instance"
+)
+
 const codesInAll = int(tandem.Unauthenticated) + 1
 
 // method has the attributes of a method's spans and metrics, made once.
 type method struct {
 	name       string
+	attempt    string // name of the spans of attempts
 	attributes []attribute.KeyValue
 	by         [codesInAll]metric.MeasurementOption
 }
 
 func newMethod(name string) *method {
-	m := &method{name: name, attributes: []attribute.KeyValue{
+	m := &method{name: name, attempt: "Attempt " + name, attributes: []attribute.KeyValue{
 		attribute.String("rpc.system.name", "tandem"), attribute.String("rpc.method", name),
 	}}
 	for i := range m.by {

@@ -7,16 +7,23 @@
 //
 // Each call has a span of kind client and one of kind server, named by the method; _OTHER
 // stands for those that do not exist, whose names are not UTF-8, or that are beyond the
-// 1024 that a client distinguishes. The trace travels in the call's metadata as the
+// 1024 that a client distinguishes. Within the client's span each attempt has a span, "Attempt "
+// and the method, so that retries and parallel attempts are siblings; the server's span is the
+// child of its attempt's. An attempt has its number as tandem.attempt and the ID of its instance
+// as tandem.instance. An attempt that was cancelled, as another one has won, is no error.
+//
+// The trace travels in the call's metadata as the
 // propagator writes it, by default W3C's traceparent and tracestate. A handler's context has
 // the server's span, so spans that it begins, and calls that it makes, are its children. The
-// call's Trace has the IDs, for access logs. Calls that a plugin refuses before this
+// call's Trace has the IDs of the call's span, for access logs, and [LogHandler] adds those of
+// the span in its context to each line of a logger. Calls that a plugin refuses before this
 // one sees them have no server span. The peer's address is in the attributes
 // network.peer.address and, if it has one, network.peer.port.
 //
 // The histograms rpc.server.call.duration and rpc.client.call.duration have the attributes
 // rpc.system.name, rpc.method, rpc.response.status_code, and error.type of calls that
-// failed.
+// failed. Their exemplars, which OpenTelemetry's SDK takes of sampled spans, lead to the spans of
+// calls.
 package otel
 
 import (
@@ -56,11 +63,16 @@ func WithPropagator(p propagation.TextMapPropagator) Option {
 	return func(o *Plugin) { o.propagator = p }
 }
 
+// WithoutAttempts makes no spans of attempts: the server's span is then the child of the call's.
+// That is half as many spans on a client.
+func WithoutAttempts() Option { return func(o *Plugin) { o.plain = true } }
+
 // Plugin is a plugin for servers and clients. It is safe for concurrent use.
 type Plugin struct {
 	tracers    trace.TracerProvider
 	meters     metric.MeterProvider
 	propagator propagation.TextMapPropagator
+	plain      bool // attempts have no spans
 
 	tracer         trace.Tracer
 	server, client metric.Float64Histogram
@@ -113,8 +125,8 @@ func (s *served) Intercept(next tandem.Func) tandem.Func {
 }
 
 // AfterResponse counts each call.
-func (s *served) AfterResponse(ctx context.Context, _ *tandem.Call, end tandem.Outcome) {
-	s.plugin.server.Record(ctx, end.Took.Seconds(), s.method.of(end.Code()))
+func (s *served) AfterResponse(ctx context.Context, call *tandem.Call, end tandem.Outcome) {
+	s.plugin.server.Record(exemplary(ctx, call), end.Took.Seconds(), s.method.of(end.Code()))
 }
 
 // Intercept puts a span round each call of a client.
@@ -141,7 +153,55 @@ func (p *Plugin) Intercept(next tandem.Func) tandem.Func {
 
 // AfterCall counts each call of a client.
 func (p *Plugin) AfterCall(ctx context.Context, call *tandem.Call, end tandem.Outcome) {
-	p.client.Record(ctx, end.Took.Seconds(), p.called.of(call.Method).of(end.Code()))
+	p.client.Record(exemplary(ctx, call), end.Took.Seconds(), p.called.of(call.Method).of(end.Code()))
+}
+
+// InterceptAttempt puts a span round each attempt of a client.
+func (p *Plugin) InterceptAttempt(next tandem.Func) tandem.Func {
+	if p.plain {
+		return next
+	}
+	return func(ctx context.Context, call *tandem.Call) error {
+		m := p.called.of(call.Method)
+		ctx, span := p.tracer.Start(ctx, m.attempt, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(m.attributes...))
+		p.propagator.Inject(ctx, carrier{call})
+		done := func(err error) {
+			locate(span, call.Peer)
+			identify(span, call)
+			finish(span, err, notCanceled)
+			span.End()
+		}
+		err := next(ctx, call)
+		if err == nil && call.Kind == tandem.Streaming {
+			call.OnEnd(done)
+			return nil
+		}
+		done(err)
+		return err
+	}
+}
+
+// identify sets which attempt a span is of, and at which instance.
+func identify(span trace.Span, call *tandem.Call) {
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(attribute.Int(attemptKey, call.Attempt))
+	if call.Peer != nil && call.Peer.Instance != "" {
+		span.SetAttributes(attribute.String(instanceKey, valid(call.Peer.Instance)))
+	}
+}
+
+// exemplary returns a context with the span of a call that is sampled. The contexts of the points
+// at which metrics are recorded do not have it: they are those outside the span.
+func exemplary(ctx context.Context, call *tandem.Call) context.Context {
+	t := &call.Trace
+	if !t.Valid() || !t.Sampled() {
+		return ctx
+	}
+	return trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: t.ID, SpanID: t.Span, TraceFlags: trace.TraceFlags(t.Flags),
+	}))
 }
 
 // place sets the call's Trace to a span.
@@ -204,6 +264,10 @@ func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // anyFault reports the codes that are errors of a client's span: all.
 func anyFault(tandem.Code) bool { return true }
+
+// notCanceled reports the codes that are errors of an attempt's span: all but Canceled, with which
+// an attempt ends when another one has won.
+func notCanceled(c tandem.Code) bool { return c != tandem.Canceled }
 
 // serversFault reports whether the conventions take a code for an error of the server; others
 // are the caller's.

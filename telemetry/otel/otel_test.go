@@ -87,7 +87,7 @@ func TestStringsAreUTF8(t *testing.T) {
 	}
 	end()
 	spans := s.spans.GetSpans()
-	if len(spans) != 4 {
+	if len(spans) != 6 {
 		t.Errorf("%d spans", len(spans))
 	}
 	if text := spans[len(spans)-1].Status.Description; text != "bad \uFFFD" {
@@ -129,7 +129,7 @@ func TestPeers(t *testing.T) {
 	err = c.Call(t.Context(), "Math.Half", 2, nil)
 	end()
 	spans := s.spans.GetSpans()
-	if err != nil || len(spans) != 2 {
+	if err != nil || len(spans) != 3 {
 		t.Fatalf("%d spans: %v", len(spans), err)
 	}
 	for _, span := range spans {
@@ -195,8 +195,8 @@ func half(n int) (int, error) {
 	return n / 2, nil
 }
 
-// The handler's span is a child of the server's, that of the client's, and that of the
-// caller's.
+// The handler's span is a child of the server's, that of the attempt's, that of the client's, and
+// that of the caller's.
 func TestSpans(t *testing.T) {
 	s := newSetup()
 	var seen tandem.Trace
@@ -216,7 +216,7 @@ func TestSpans(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := s.spans.GetSpans() // in the order in which they ended
-	if len(list) != 4 {
+	if len(list) != 5 {
 		t.Fatalf("%d spans", len(list))
 	}
 	for i, want := range []struct {
@@ -226,6 +226,7 @@ func TestSpans(t *testing.T) {
 	}{
 		{"inner", trace.SpanKindInternal, codes.Unset},
 		{"Math.Half", trace.SpanKindServer, codes.Unset}, // an invalid argument is not an error of the server
+		{"Attempt Math.Half", trace.SpanKindClient, codes.Error},
 		{"Math.Half", trace.SpanKindClient, codes.Error},
 		{"outer", trace.SpanKindInternal, codes.Unset},
 	} {
@@ -233,7 +234,7 @@ func TestSpans(t *testing.T) {
 		if span.Name != want.name || span.SpanKind != want.kind || span.Status.Code != want.status {
 			t.Errorf("span %d: %s, %v, %v", i, span.Name, span.SpanKind, span.Status)
 		}
-		if i < 3 && span.Parent.SpanID() != list[i+1].SpanContext.SpanID() {
+		if i < 4 && span.Parent.SpanID() != list[i+1].SpanContext.SpanID() {
 			t.Errorf("span %d is not inside the next", i)
 		}
 	}
@@ -276,7 +277,7 @@ func TestStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(s.spans.GetSpans()); n != 2 {
+	if n := len(s.spans.GetSpans()); n != 3 {
 		t.Errorf("%d spans have ended", n)
 	}
 }
@@ -320,5 +321,6 @@ func Example() {
 	}
 	// Output:
 	// Math.Half server
+	// Attempt Math.Half client
 	// Math.Half client
 }

@@ -17,8 +17,10 @@ import (
 //	tandem_server_overload_refused_total    requests that were refused, by reason: late, expired, full, streams
 //	tandem_server_overload_method_limit     handlers that may run, by rpc_method
 //
-// It is safe for concurrent use.
-func OverloadCollector(s *server.Server) prometheus.Collector {
+// [ServerCollector] exports these, too. It is safe for concurrent use.
+func OverloadCollector(s *server.Server) prometheus.Collector { return newOverload(s) }
+
+func newOverload(s *server.Server) *overload {
 	desc := func(what, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName("tandem", "server_overload", what), help, labels, nil)
 	}
@@ -48,25 +50,19 @@ func (o *overload) Describe(to chan<- *prometheus.Desc) {
 // Collect is for [prometheus.Collector].
 func (o *overload) Collect(to chan<- prometheus.Metric) {
 	s := o.server.Overload()
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	count := func(d *prometheus.Desc, v uint64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	guarding := 0.0
-	if s.Guarding {
-		guarding = 1
-	}
-	gauge(o.guarding, guarding)
-	gauge(o.slots, float64(s.Slots))
-	gauge(o.waiting, float64(s.Waiting))
-	count(o.queued, s.Queued)
-	count(o.refused, s.Refused.Late, "late")
-	count(o.refused, s.Refused.Expired, "expired")
-	count(o.refused, s.Refused.Full, "full")
-	count(o.refused, s.Refused.Streams, "streams")
+	o.collect(sink{to}, &s)
+}
+
+func (o *overload) collect(sink sink, s *server.OverloadState) {
+	sink.flag(o.guarding, s.Guarding)
+	sink.gauge(o.slots, float64(s.Slots))
+	sink.gauge(o.waiting, float64(s.Waiting))
+	sink.count(o.queued, s.Queued)
+	sink.count(o.refused, s.Refused.Late, "late")
+	sink.count(o.refused, s.Refused.Expired, "expired")
+	sink.count(o.refused, s.Refused.Full, "full")
+	sink.count(o.refused, s.Refused.Streams, "streams")
 	for _, m := range s.Methods {
-		gauge(o.limit, float64(m.Limit), m.Name)
+		sink.gauge(o.limit, float64(m.Limit), m.Name)
 	}
 }

@@ -96,7 +96,7 @@ func Example() {
 	registry.MustRegister(prom.Collector(m))
 	fmt.Println(testutil.GatherAndCount(registry))
 	// Output:
-	// 6 <nil>
+	// 7 <nil>
 }
 
 // The state of a server's overload control is exported, with refusals by reason.

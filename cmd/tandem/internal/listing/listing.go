@@ -243,9 +243,9 @@ func colorOf(state string) string {
 	switch state {
 	case "enabled", "ok", "applied":
 		return green
-	case "draining", "pending":
+	case "draining", "pending", "warning", "unknown":
 		return yellow
-	case "disabled", "refused", "failed":
+	case "disabled", "refused", "failed", "critical":
 		return red
 	}
 	return ""
