@@ -84,7 +84,7 @@ func (f *trialFlags) options() ([]tandem.CallOption, error) {
 	return options, nil
 }
 
-// triedPolicy is what tandem policy test prints. Its fields are documented in docs/cli.md.
+// triedPolicy is what tandem policy test prints. Its fields are documented in docs/reference/cli.md.
 type triedPolicy struct {
 	Target   string                       `json:"target"`
 	Policy   string                       `json:"policy"` // where it is from

@@ -85,7 +85,7 @@ func (h *holdings) store(key string) (history.Store, error) {
 	return history.Store{Documents: w, Key: key}, nil
 }
 
-// heldDocument is a document of a registry. Its fields are documented in docs/cli.md.
+// heldDocument is a document of a registry. Its fields are documented in docs/reference/cli.md.
 type heldDocument struct {
 	Key      string `json:"key"`
 	Kind     string `json:"kind"`

@@ -96,7 +96,7 @@ func (h *holdings) printInstance(ctx context.Context, p *listing.Printer, list [
 }
 
 // oneDocument is what tandem registry get prints of a document. Its fields are documented in
-// docs/cli.md.
+// docs/reference/cli.md.
 type oneDocument struct {
 	Target string `json:"target"`
 	heldDocument

@@ -39,7 +39,7 @@ func newRegistryLs(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// heldList is what tandem registry ls prints. Its fields are documented in docs/cli.md.
+// heldList is what tandem registry ls prints. Its fields are documented in docs/reference/cli.md.
 type heldList struct {
 	Target    string         `json:"target"`
 	At        time.Time      `json:"at"`

@@ -44,7 +44,7 @@ func newRegistryWatch(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// heldChange is what tandem registry watch prints. Its fields are documented in docs/cli.md.
+// heldChange is what tandem registry watch prints. Its fields are documented in docs/reference/cli.md.
 type heldChange struct {
 	At       time.Time        `json:"at"`
 	Change   string           `json:"change"` // listed, changed, gone; written, deleted; failed, ok

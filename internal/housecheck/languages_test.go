@@ -21,7 +21,8 @@ var translatedFolders = []string{"docs/tutorial/", "docs/howto/", "docs/referenc
 
 // TestLanguagesAgree checks that each page of the documentation has a Chinese version in
 // docs/zh, no Chinese page is without an English one, and both agree in what a machine can
-// compare: levels of headings, tables and the numbers in them, and code.
+// compare: levels of headings, tables and the numbers in them, code, and the names that each
+// section has in code.
 func TestLanguagesAgree(t *testing.T) {
 	pages := map[string]string{}
 	for name, text := range files(t) {
@@ -36,18 +37,20 @@ func TestLanguagesAgree(t *testing.T) {
 
 // TestLanguageProblemsAreFound shows that TestLanguagesAgree can fail, and what it accepts.
 func TestLanguageProblemsAreFound(t *testing.T) {
-	const english = "# A\n\n## B\n\n| a | b |\n|---|---|\n| 3 of 5 | two |\n\n```go\nf(1) // why\n// more\n```\n\n    $ run file:///a\n\n    wait of  2 · t\n"
-	const chinese = "# 甲\n\n## 乙\n\n| 子 | 丑 |\n|---|---|\n| 5 中的 3 | 两 |\n\n```go\nf(1) // 原因\n```\n\n    $ run file:///a\n\n    等待  2 · t\n"
+	const english = "# A\n\n## B\n\n| a | b |\n|---|---|\n| `A` 3 of 5 | two |\n\n```go\nf(1) // why\n// more\n```\n\n    $ run file:///a\n\n    wait of  2 · t\n"
+	const chinese = "# 甲\n\n## 乙\n\n| 子 | 丑 |\n|---|---|\n| 5 `A` 中的 3 | 两 |\n\n```go\nf(1) // 原因\n```\n\n    $ run file:///a\n\n    等待  2 · t\n"
 	if problems := languageProblems(map[string]string{"docs/howto/a.md": english, "docs/zh/howto/a.md": chinese, "docs/adr/1.md": "", "docs/reference/b.md": ""}, map[string]string{"docs/reference/b.md": ""}); len(problems) > 0 {
 		t.Errorf("found %q", problems)
 	}
 	for _, tc := range []struct{ was, is, want string }{
 		{"## 乙", "### 乙", "levels [# ###], not [# ##]"},
 		{"\n## 乙\n", "", "levels [#], not [# ##]"},
-		{"| 5 中的 3 | 两 |\n", "", "2 rows, not 3"},
-		{"5 中的 3", "5 中的 4", "other numbers in a row"},
-		{"5 中的 3", "3 of 5, 5", "other numbers in a row"},
+		{"| 5 `A` 中的 3 | 两 |\n", "`A`\n", "2 rows, not 3"},
+		{"中的 3", "中的 4", "other numbers in a row"},
+		{"中的 3", "3, 5", "other numbers in a row"},
 		{"```go\nf(1) // 原因\n```\n", "", "1 blocks of code, not 2"},
+		{"`A`", "`B`", "section 2: it lacks [`A`] and adds [`B`]"},
+		{"## 乙", "## `乙`", "section 2: it lacks [] and adds [`乙`]"},
 		{"```go", "```go fragment", "other code"},
 		{"f(1)", "f(2)", "other code"},
 		{"f(1)", "f(1)\ng(1)", "3 lines without comments, not 2"},
@@ -108,13 +111,19 @@ func languageProblems(pages, exceptions map[string]string) (problems []string) {
 
 // outline is what a page has in every language.
 type outline struct {
-	headings []string // their # signs
-	rows     []string // of tables
-	blocks   []string // code: with fences, the first line has the text after them; else "indented"
+	headings []string   // their # signs
+	spans    [][]string // of code, in each section
+	rows     []string   // of tables
+	blocks   []string   // code: with fences, the first line has the text after them; else "indented"
 }
 
 func outlineOf(text string) (o outline) {
 	open, fenced := false, false // in a block; in one with fences
+	var section strings.Builder
+	endSection := func() {
+		o.spans = append(o.spans, span.FindAllString(section.String(), -1))
+		section.Reset()
+	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \r\n")
 		switch {
@@ -131,12 +140,15 @@ func outlineOf(text string) (o outline) {
 		default:
 			open = false
 			if strings.HasPrefix(line, "#") {
+				endSection()
 				o.headings = append(o.headings, strings.Repeat("#", len(line)-len(strings.TrimLeft(line, "#"))))
 			} else if strings.HasPrefix(line, "|") {
 				o.rows = append(o.rows, line)
 			}
+			section.WriteString(line + "\n")
 		}
 	}
+	endSection()
 	return o
 }
 
@@ -145,6 +157,12 @@ func differences(english, chinese string) (all []string) {
 	e, c := outlineOf(english), outlineOf(chinese)
 	if !slices.Equal(e.headings, c.headings) {
 		all = append(all, fmt.Sprintf("its headings have the levels %v, not %v", c.headings, e.headings))
+	} else {
+		for i := range e.spans {
+			if lacks, adds := without(e.spans[i], c.spans[i]), without(c.spans[i], e.spans[i]); lacks != nil || adds != nil {
+				all = append(all, fmt.Sprintf("other names in code in section %d: it lacks %v and adds %v", i, lacks, adds))
+			}
+		}
 	}
 	if len(e.rows) != len(c.rows) {
 		all = append(all, fmt.Sprintf("its tables have %d rows, not %d", len(c.rows), len(e.rows)))
@@ -167,8 +185,19 @@ func differences(english, chinese string) (all []string) {
 var (
 	number  = regexp.MustCompile(`\d+(?:[.,]\d+)*`)
 	comment = regexp.MustCompile(`(^|\s)(//|#)\s.*$`)
+	span    = regexp.MustCompile("`[^`]+`")
 	han     = regexp.MustCompile(`\p{Han}`)
 )
+
+// without returns what a has and b lacks.
+func without(a, b []string) (only []string) {
+	for _, s := range a {
+		if !slices.Contains(b, s) {
+			only = append(only, s)
+		}
+	}
+	return only
+}
 
 // numbers returns the numbers in a text, sorted: languages have different orders of words.
 func numbers(text string) []string {
