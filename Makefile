@@ -63,7 +63,7 @@ registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wil
 faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless
 
 # Packages besides the core's that have files for some systems only.
-systems = ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...
+systems = ./bench/load ./cmd/tandem/internal/demo ./cmd/tandem/internal/loadtest ./transport/nbio/...
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

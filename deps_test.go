@@ -67,6 +67,7 @@ var importTable = []row{
 	{layer: 1, folder: "internal/dispatch"},
 	{layer: 1, folder: "internal/housecheck"},
 	{layer: 1, folder: "internal/overload"},
+	{layer: 1, folder: "internal/settings"},
 	{layer: 1, folder: "internal/sniff"},
 
 	{layer: 2, folder: "registry/dns"},

@@ -45,8 +45,8 @@ func (s *serving) check() error {
 }
 
 // wrap wraps a method in the plugins.
-func (s *serving) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
-	p := points.OfMethod(s.plugins, points.Describe(&m, s.maxMessage), s.onPanic)
+func (s *serving) wrap(m *dispatch.Method) (f tandem.Func, guarded bool) {
+	p := points.OfMethod(s.plugins, points.Describe(m, s.maxMessage), s.onPanic)
 	if p == nil {
 		return m.Func, false
 	}

@@ -17,12 +17,13 @@ const longestAbsent = 1 << 10
 // done gets why, unless one of them refuses the call with an error of its own, or replaces the
 // error. Without any, done is called before NoMethod returns. The call's Body is not used.
 func (c *Conn) NoMethod(ctx context.Context, call *tandem.Call, why error, done func(error)) {
-	c.server.foreign.calls.Add(1)
 	absent := c.server.absent()
 	if absent == nil {
+		c.note()
 		done(why)
 		return
 	}
+	c.server.foreign.calls.Add(1)
 	call.Method = call.Method[:min(len(call.Method), longestAbsent)]
 	c.refuse(ctx, absent, call, dispatch.ErrAbsent(call), func(err error, same bool) {
 		if same {
@@ -42,11 +43,12 @@ func (c *Conn) Refuse(ctx context.Context, call *tandem.Call, why error, done fu
 		c.NoMethod(ctx, call, why, done)
 		return
 	}
-	c.server.foreign.calls.Add(1)
 	if !m.Guarded {
+		c.note()
 		done(why)
 		return
 	}
+	c.server.foreign.calls.Add(1)
 	e := *tandem.AsError(why)
 	e.NotExecuted = true
 	call.Body = dispatch.NoBody(&e)

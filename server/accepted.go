@@ -20,6 +20,8 @@ type acceptedConn struct {
 	conn  net.Conn
 	given []net.Conn  // the connection that each plugin saw; nil without plugins
 	age   *time.Timer // ends the connection when it is old; nil without [WithMaxConnectionAge]
+	id    uint64      // see [Connection]
+	since time.Time
 }
 
 func (v acceptedConn) stopAging() {
@@ -30,7 +32,7 @@ func (v acceptedConn) stopAging() {
 
 // admit shows a new connection to the plugins, which may wrap it or refuse it.
 func (s *Server) admit(c net.Conn) (v acceptedConn, err error) {
-	v.conn = c
+	v.conn, v.id, v.since = c, lastConnection.Add(1), time.Now()
 	if len(s.opts.plugins) == 0 {
 		return v, nil
 	}

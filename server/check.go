@@ -17,9 +17,10 @@ func (s *Server) checkOptions() error {
 	return nil
 }
 
-// want records an error for the option if ok is false, as it can't have the given value. It
-// returns ok.
+// want notes that the option was given, and records an error if ok is false, as it can't have the
+// given value. It returns ok.
 func (o *options) want(ok bool, option string, given any, want string) bool {
+	o.given.Add(option)
 	if !ok {
 		o.wrong = append(o.wrong, fmt.Errorf("%s: got %v: want %s", option, given, want))
 	}

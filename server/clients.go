@@ -34,7 +34,10 @@ var ErrNoClient = errors.New("no client is connected under this ID")
 // has not noticed the loss of its last connection, and one with several connections is one
 // client.
 func WithClients(allow func(ctx context.Context, id string) error) Option {
-	return func(o *options) { o.clients, o.allowClient = true, allow }
+	return func(o *options) {
+		o.given.Add("WithClients")
+		o.clients, o.allowClient = true, allow
+	}
 }
 
 // MaxClientID is how many bytes a client's ID may have.

@@ -42,6 +42,9 @@ type Conn struct {
 	age     atomic.Int64     // ns that the bytes read last had waited in the kernel; 0 if not known
 
 	mu       sync.Mutex
+	running  *runningCall // the calls that wait or run, the latest first
+	begun    int          // how many those are
+	received uint64       // calls so far
 	draining bool
 	served   bool // Serve has returned
 	onDrain  func()
@@ -104,6 +107,14 @@ func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
 	c.start(ctx, m, call, done)
 }
 
+// note counts a call that ends before it has begun.
+func (c *Conn) note() {
+	c.server.foreign.calls.Add(1)
+	c.mu.Lock()
+	c.received++
+	c.mu.Unlock()
+}
+
 // start makes a call in another goroutine, when the connection has a free slot.
 func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
 	select {
@@ -115,15 +126,16 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	if call.Peer == nil {
 		call.Peer = c.peer
 	}
-	if !c.enter() { // requests of HTTP/2 may begin while the connection ends
+	c.countFromArrival(call)
+	c.server.limitTime(m, call)
+	r := newRunningCall(c, m, call)
+	if !c.enter(r) { // requests of HTTP/2 may begin while the connection ends
 		<-c.slots
 		done(notStarted(context.Canceled))
 		return
 	}
-	c.countFromArrival(call)
-	c.server.limitTime(m, call)
-	if c.server.guard == nil || c.admit(ctx, m, call, done) {
-		c.runAdmitted(ctx, m, call, nil, done)
+	if c.server.guard == nil || c.admit(ctx, m, r, done) {
+		c.runAdmitted(ctx, m, r, nil, done)
 	}
 }
 
@@ -138,17 +150,18 @@ func (c *Conn) countFromArrival(call *tandem.Call) {
 
 // runAdmitted makes a call that the gate has admitted, in another goroutine. waited is nil for
 // a call that did not wait.
-func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem.Call, waited *overload.Request, done func(error)) {
+func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, listed *runningCall, waited *overload.Request, done func(error)) {
 	c.server.helpers.run(func() {
-		defer c.leaveCall()
+		defer c.leaveCall(listed)
+		call := listed.call
 		c.server.guard.letRead(c.server.env.Now())
 		switch {
 		case c.server.guard == nil:
-			c.server.run(ctx, m, call, done)
+			c.server.run(ctx, m, listed, done)
 			return
 		case call.Kind == tandem.Streaming:
 			defer c.server.guard.gate.EndStream()
-			c.server.run(ctx, m, call, done)
+			c.server.run(ctx, m, listed, done)
 			return
 		}
 		env, gate := c.server.env, c.server.guard.gate
@@ -159,7 +172,7 @@ func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem
 			r.Parked = r.slot.End()
 			gate.Done(&r.Handled, env.Now()).Tell()
 		}()
-		c.server.run(ctx, m, call, func(err error) {
+		c.server.run(ctx, m, listed, func(err error) {
 			r.Failed = err != nil
 			done(err)
 		})
@@ -184,18 +197,23 @@ func (a *admitted) Decode(v any) error {
 }
 
 // leaveCall notes that a call has ended.
-func (c *Conn) leaveCall() {
+func (c *Conn) leaveCall(r *runningCall) {
+	c.mu.Lock()
+	c.removeLocked(r)
+	c.mu.Unlock()
 	<-c.slots
 	c.calls.Done()
 }
 
-// enter counts a running call. It returns false when Serve has returned: then no further call
+// enter lists a call that begins. It returns false when Serve has returned: then no further call
 // may begin.
-func (c *Conn) enter() bool {
+func (c *Conn) enter(r *runningCall) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.received++
 	if !c.served {
 		c.calls.Add(1)
+		c.addLocked(r)
 	}
 	return !c.served
 }
@@ -223,7 +241,8 @@ func (s *Server) limitTime(m *dispatch.Method, call *tandem.Call) {
 }
 
 // run makes one call and passes its error to done.
-func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
+func (s *Server) run(ctx context.Context, m *dispatch.Method, listed *runningCall, done func(error)) {
+	call := listed.call
 	s.foreign.running.Add(1)
 	defer s.foreign.running.Add(-1)
 	var cancel context.CancelFunc
@@ -238,7 +257,8 @@ func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 		return
 	}
 	finish := func(_ context.Context, _ *tandem.Call, err error) { s.conclude(call, err, done) }
-	finish(ctx, call, dispatch.Run(tandem.NewContext(ctx, call), call, m.Func, finish))
+	listed.Context = ctx
+	finish(ctx, call, dispatch.Run(listed, call, m.Func, finish))
 }
 
 // conclude ends the call and passes its error to done, also if one of the application's

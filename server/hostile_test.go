@@ -126,7 +126,8 @@ func (v *victim) honest(c *client.Client, d time.Duration) (stop func()) {
 			}
 			wg.Go(func() {
 				n := int(v.made.Add(1))
-				sum, err := client.Invoke[int](context.Background(), c, "Test.Add", &n, client.Codec("json"))
+				sum, err := client.Invoke[int](context.Background(), c, "Test.Add", &n, client.Codec("json"),
+					client.Timeout(time.Minute)) // on a busy machine all of this process is slow; no call may be lost, or refused
 				if err != nil || *sum != n+1 {
 					v.t.Errorf("an honest call failed: %v", err)
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/overload"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -15,6 +16,7 @@ import (
 type limiter struct {
 	slots   chan struct{}
 	waiting atomic.Int64
+	refused atomic.Uint64
 	queue   int64
 	what    string
 	took    atomic.Int64 // ns; moving average of how long calls run; 0 before the first has returned
@@ -42,15 +44,23 @@ func (l *limiter) acquire(ctx context.Context, g *gauge) error {
 	}
 	if l.waiting.Add(1) > l.queue {
 		l.waiting.Add(-1)
+		l.refused.Add(1)
 		return &tandem.Error{
 			Code: tandem.ResourceExhausted, NotExecuted: true, RetryAfter: l.backlog(),
 			Message: fmt.Sprintf("%s: %d calls are running and %d waiting, which is the limit", l.what, cap(l.slots), l.queue),
 		}
 	}
 	g.queued.Add(1)
+	waiter, _ := ctx.Value(session.WaiterKey()).(session.Waiter)
+	if waiter != nil {
+		waiter.AwaitSlot(true)
+	}
 	defer func() {
 		l.waiting.Add(-1)
 		g.queued.Add(-1)
+		if waiter != nil {
+			waiter.AwaitSlot(false)
+		}
 	}()
 	select {
 	case l.slots <- struct{}{}:

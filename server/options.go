@@ -16,6 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/settings"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
@@ -25,7 +26,8 @@ import (
 type Option func(*options)
 
 type options struct {
-	wrong         []error // an error for each invalid value of an option
+	wrong         []error        // an error for each invalid value of an option
+	given         settings.Given // the options that were given
 	codecs        []tandem.Codec
 	compressors   []tandem.Compressor
 	compressAbove int
@@ -151,7 +153,10 @@ func WithTransport(name string, t tandem.Transport) Option {
 // certificates. For TLS on some listeners only, leave WithTLS out and use [transport.TLS] in a
 // transport.
 func WithTLS(config *tls.Config) Option {
-	return func(o *options) { o.tls, o.secured = config, true }
+	return func(o *options) {
+		o.given.Add("WithTLS")
+		o.tls, o.secured = config, true
+	}
 }
 
 // WithInterceptors adds interceptors around every method, unary and streaming, in order: the
@@ -192,12 +197,18 @@ func WithMaxConcurrency(calls, queue int) Option {
 // WithoutOverloadControl makes the server run every call that no other limit refuses. By
 // default an overloaded server refuses calls that could not end in time, as not executed and
 // with ResourceExhausted, so that it works on those whose callers still wait.
-func WithoutOverloadControl() Option { return func(o *options) { o.guarded = false } }
+func WithoutOverloadControl() Option {
+	return func(o *options) {
+		o.given.Add("WithOverloadControl")
+		o.guarded = false
+	}
+}
 
 // WithOverloadControl changes the constants of overload control, see docs/explanation/overload.md. It is
 // rarely needed: by default the server finds its limits by itself.
 func WithOverloadControl(c OverloadConfig) Option {
 	return func(o *options) {
+		o.given.Add("WithOverloadControl")
 		constants := overload.Config(c)
 		if err := constants.Check(); err != nil {
 			o.wrong = append(o.wrong, fmt.Errorf("WithOverloadControl: %w", err))
@@ -334,7 +345,12 @@ func WithSilence(d time.Duration) Option {
 
 // WithLogger sets the log. By default, which nil also means, only panics of
 // methods are logged, to slog's default logger.
-func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) {
+		o.given.Add("WithLogger")
+		o.logger = l
+	}
+}
 
 // WithRegistrar lists the server in a registry while it serves; given more than once, in each.
 // The server fills in what the instance leaves out: its endpoint from the listener, its ID from
@@ -359,4 +375,9 @@ func WithRegistrar(r registry.Registrar, in tandem.Instance) Option {
 // WithLoadReport sets how often the server reports its load to its registries, as
 // [tandem.Instance]'s Load: one minute by default, never if it is not positive. Each report is
 // written to the registry and read by all clients.
-func WithLoadReport(every time.Duration) Option { return func(o *options) { o.reportEvery = every } }
+func WithLoadReport(every time.Duration) Option {
+	return func(o *options) {
+		o.given.Add("WithLoadReport")
+		o.reportEvery = every
+	}
+}

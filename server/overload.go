@@ -235,21 +235,21 @@ func (p *processors) wait(h *metrics.Float64Histogram) time.Duration {
 
 // queued is a call of another protocol that waits in the gate's queue, or was refused there.
 type queued struct {
-	conn  *Conn
-	ctx   context.Context //nolint:containedctx // the call's
-	m     *dispatch.Method
-	call  *tandem.Call
-	waits *overload.Request
-	done  func(error)
-	stop  func() bool // stops watching ctx
+	conn   *Conn
+	ctx    context.Context //nolint:containedctx // the call's
+	m      *dispatch.Method
+	listed *runningCall
+	waits  *overload.Request
+	done   func(error)
+	stop   func() bool // stops watching ctx
 }
 
 // admit asks the gate whether a call may begin. It returns false if the call waits, and so
 // begins later, or is refused.
-func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) bool {
-	g := c.server.guard
+func (c *Conn) admit(ctx context.Context, m *dispatch.Method, listed *runningCall, done func(error)) bool {
+	g, call := c.server.guard, listed.call
 	if call.Kind == tandem.Streaming {
-		return c.admitStream(call, done)
+		return c.admitStream(listed, done)
 	}
 	load := g.loadOf(m)
 	if !call.Deadline.IsZero() {
@@ -258,13 +258,14 @@ func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	if g.gate.Admit(load) {
 		return true
 	}
-	q := &queued{conn: c, ctx: ctx, m: m, call: call, done: done}
+	q := &queued{conn: c, ctx: ctx, m: m, listed: listed, done: done}
 	now := c.server.env.Now()
 	r := &overload.Request{
 		Method: load, Caller: c.server.callerOf(call.Peer), Class: c.server.classOf(call), Bytes: foreignBytes, OneWay: call.Kind == tandem.OneWay,
 		Deadline: c.server.env.Instant(call.Deadline), Owner: q,
 	}
 	q.waits = r
+	listed.queue(r)
 	q.stop = context.AfterFunc(ctx, func() {
 		if g.gate.Leave(r) {
 			q.end(notStarted(ctx.Err()))
@@ -282,12 +283,12 @@ func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 }
 
 // admitStream is admit for a stream, which does not wait.
-func (c *Conn) admitStream(call *tandem.Call, done func(error)) bool {
+func (c *Conn) admitStream(listed *runningCall, done func(error)) bool {
 	if c.server.guard.gate.BeginStream() {
 		return true
 	}
-	defer c.leaveCall()
-	done(refusal(c.server.guard.gate.LongestPause(), "no more streams may run, so %s did not begin", call.Method))
+	defer c.leaveCall(listed)
+	done(refusal(c.server.guard.gate.LongestPause(), "no more streams may run, so %s did not begin", listed.call.Method))
 	return false
 }
 
@@ -305,19 +306,19 @@ const foreignBytes = 4 << 10
 // Admitted begins the call.
 func (q *queued) Admitted() {
 	q.stop()
-	q.conn.runAdmitted(q.ctx, q.m, q.call, q.waits, q.done)
+	q.conn.runAdmitted(q.ctx, q.m, q.listed, q.waits, q.done)
 }
 
 // Refused ends the call, which has not executed.
 func (q *queued) Refused(after time.Duration) {
 	q.stop()
-	q.end(refusal(after, "%s could not end in time", q.call.Method))
+	q.end(refusal(after, "%s could not end in time", q.listed.call.Method))
 }
 
 func (q *queued) end(err error) {
 	c := q.conn
 	c.server.helpers.run(func() {
-		defer c.leaveCall()
+		defer c.leaveCall(q.listed)
 		q.done(err)
 	})
 }

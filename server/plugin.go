@@ -15,7 +15,10 @@ import (
 //
 // A value that implements no point, or is given twice, makes Serve fail.
 func WithPlugins(plugins ...any) Option {
-	return func(o *options) { o.plugins = append(o.plugins, plugins...) }
+	return func(o *options) {
+		o.given.Add("WithPlugins")
+		o.plugins = append(o.plugins, plugins...)
+	}
 }
 
 // checkPlugins returns an error for a value that is not a plugin, and for one that is given

@@ -60,6 +60,7 @@ func (r *Reservation) Reserve(n int64) error {
 		return nil
 	}
 	r.park()
+	defer r.conn.awaitsMemory(r.call)()
 	return h.Grow(r.ctx, n, r.conn.StallTimeout())
 }
 
@@ -88,6 +89,7 @@ func (r *Reservation) ReserveReading(n int64, message io.Reader) (early io.Reade
 		return nil, nil
 	}
 	r.park()
+	defer r.conn.awaitsMemory(r.call)()
 	var a ahead
 	err = h.GrowReading(r.ctx, n, r.conn.StallTimeout(), func() error {
 		if !h.Begin(aheadPiece) {

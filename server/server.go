@@ -149,9 +149,9 @@ func New(opts ...Option) *Server {
 
 // wrap puts limits, interceptors and plugins round a method: once, when it is
 // registered.
-func (s *Server) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
+func (s *Server) wrap(m *dispatch.Method) (f tandem.Func, guarded bool) {
 	f = m.Func
-	plugins := points.OfMethod(s.opts.plugins, s.describe(&m), s.onPanic)
+	plugins := points.OfMethod(s.opts.plugins, s.describe(m), s.onPanic)
 	if guarded = plugins != nil || len(s.opts.interceptors) > 0; guarded {
 		f = session.Enter(f)
 	}
@@ -159,7 +159,8 @@ func (s *Server) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
 		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), s.onPanic)
 	}
 	if m.MaxConcurrency > 0 {
-		f = limit(newLimiter(m.MaxConcurrency, m.MaxQueue, m.Name), &s.load)(f)
+		l := newLimiter(m.MaxConcurrency, m.MaxQueue, m.Name)
+		f, m.Limiter = limit(l, &s.load)(f), l
 	}
 	if s.opts.limiter != nil {
 		f = limit(s.opts.limiter, &s.load)(f)

@@ -24,6 +24,7 @@ type messages interface {
 	message(text []byte) (any, error) // a message of the JSON text
 	reply() any                       // to be decoded into
 	text(reply any) (string, error)   // the JSON of a reply, "" for no result
+	size(v any) int                   // bytes of a message or a reply, encoded
 }
 
 // messages returns what the messages of a method are: Protocol Buffers for a gRPC server with
@@ -80,6 +81,14 @@ func (inJSON) text(reply any) (string, error) {
 	return answerText(*text)
 }
 
+func (inJSON) size(v any) int {
+	if reply, ok := v.(*[]byte); ok {
+		return len(*reply)
+	}
+	data, _ := codec.Append(codec.JSON(), nil, v) // the call itself fails if it can't be encoded
+	return len(data)
+}
+
 // inProto are the Protocol Buffers of a method.
 type inProto struct{ method protoreflect.MethodDescriptor }
 
@@ -108,6 +117,14 @@ func (inProto) text(reply any) (string, error) {
 	}
 	text, err := json.Marshal(protoJSON{v}) // protojson varies its spaces on purpose
 	return string(text), err
+}
+
+func (inProto) size(v any) int {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return 0
+	}
+	return proto.Size(m)
 }
 
 // protoJSON is a message that encodes itself.

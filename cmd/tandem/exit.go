@@ -17,6 +17,7 @@ const (
 	exitFailed      = 1 // the command failed
 	exitUsage       = 2 // the command line is invalid
 	exitRefused     = 8 // a guard rail refused the change
+	exitThreshold   = 9 // a load test crossed a threshold
 	exitCall        = 10
 	exitInterrupted = 130 // a signal ended the command; the code is that of shells
 )
@@ -52,6 +53,8 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, override.ErrEmpty):
 		return exitRefused
+	case errors.As(err, new(thresholdError)):
+		return exitThreshold
 	case errors.As(err, &call):
 		return exitCall + int(call.Code)
 	}

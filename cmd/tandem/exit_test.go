@@ -24,6 +24,7 @@ func TestExitCode(t *testing.T) {
 		{fmt.Errorf("call: %w", tandem.Errorf(tandem.Unavailable, "x")), 24},
 		{tandem.Errorf(tandem.Unauthenticated, "x"), 26},
 		{fmt.Errorf("disable: %w", override.ErrEmpty), 8},
+		{errors.Join(errors.New("odd"), thresholdError{"p99"}), 9},
 		{errInterrupted, 130},
 	} {
 		if got := exitCode(c.err); got != c.want {

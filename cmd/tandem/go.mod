@@ -4,6 +4,7 @@ go 1.26.7
 
 replace (
 	github.com/tandem-rpc/tandem => ../..
+	github.com/tandem-rpc/tandem/console => ../../console
 	github.com/tandem-rpc/tandem/policy/yaml => ../../policy/yaml
 	github.com/tandem-rpc/tandem/registry/consul => ../../registry/consul
 	github.com/tandem-rpc/tandem/registry/etcd => ../../registry/etcd
@@ -19,6 +20,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/tandem-rpc/tandem v0.0.0
+	github.com/tandem-rpc/tandem/console v0.0.0
 	github.com/tandem-rpc/tandem/policy/yaml v0.0.0
 	github.com/tandem-rpc/tandem/registry/consul v0.0.0
 	github.com/tandem-rpc/tandem/registry/etcd v0.0.0
@@ -28,6 +30,7 @@ require (
 	github.com/tandem-rpc/tandem/registry/zookeeper v0.0.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
+	golang.org/x/net v0.62.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )
@@ -70,7 +73,6 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa // indirect
-	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect

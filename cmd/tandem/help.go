@@ -14,6 +14,7 @@ exit codes:
   1     the command failed; for demo: a check failed
   2     the command line is wrong
   8     refused, as no instance would be left that gets calls; --force overrides it
+  9     a load test crossed a threshold
   11-26 the call failed, with 10 + its code: 11 canceled, 12 unknown (the method
         returned an error), 13 invalid argument, 14 deadline exceeded, 15 not
         found, 16 already exists, 17 permission denied, 18 resource exhausted,

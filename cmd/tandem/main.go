@@ -3,6 +3,7 @@
 //	tandem demo                                     a cluster under load, while servers are killed
 //	tandem serve --listen tcp://127.0.0.1:8972      the demo services
 //	tandem call tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'
+//	tandem bench --rate 500 tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'
 //	tandem policy check policy.yaml                 check a policy and print it
 //	tandem policy put policy.yaml etcd://h1:2379/shop/policies/orders
 //	tandem instance disable etcd://h1:2379/shop/Cart cart-3

@@ -121,17 +121,20 @@ func follow(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Value(followed{}).(map[string]*bufio.Scanner)[args[0]] = background(ts, args[2:])
 }
 
-// expect is the script command expect NAME PATTERN: it reads what a command that is followed
-// prints, until a line matches.
+// expect is the script command expect NAME PATTERN [VARIABLE]: it reads what a command that is
+// followed prints, until a line matches, and sets the variable to the first group of the pattern.
 func expect(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: expect NAME PATTERN")
+	if len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: expect NAME PATTERN [VARIABLE]")
 	}
 	lines := ts.Value(followed{}).(map[string]*bufio.Scanner)[args[0]]
 	pattern, err := regexp.Compile(args[1])
 	ts.Check(err)
 	for lines.Scan() {
-		if pattern.MatchString(lines.Text()) {
+		if found := pattern.FindStringSubmatch(lines.Text()); found != nil {
+			if len(args) > 2 {
+				ts.Setenv(args[2], found[1])
+			}
 			return
 		}
 		ts.Logf("%s", lines.Text())

@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/admin"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/contexts"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
+	"github.com/tandem-rpc/tandem/plugin/trace"
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
 	"github.com/tandem-rpc/tandem/protocol/netrpc"
 	"github.com/tandem-rpc/tandem/protocol/rpcx"
@@ -51,7 +53,8 @@ func newServe(sh *shell) *cobra.Command {
 		Use:   "serve [flags]",
 		Short: "serve the demo services until a signal",
 		Long: "It answers tandem, net/rpc, JSON-RPC, rpcx, gRPC, gRPC-Web, Connect and HTTP on one port, with a\n" +
-			"page at / from which methods are called in a browser.",
+			"page at / from which methods are called in a browser, and shows callers on the same machine what it\n" +
+			"does: tandem top, tap and console.",
 		Example: "tandem serve --listen tcp://127.0.0.1:8972",
 		Args:    wantArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
@@ -121,13 +124,16 @@ func serve(sh *shell, cfg *serveConfig, signals <-chan os.Signal) error {
 	registrar := services.Announce(cfg.registrar, func(in tandem.Instance) {
 		fmt.Fprintf(sh.out, "serving %s: %s\n", in.Endpoints[0], strings.Join(ownMethods(srv), ", "))
 	})
-	opts := []server.Option{server.WithRegistrar(registrar, cfg.instance), server.WithProtocols(protocols()...)}
+	watching := admin.New()
+	opts := []server.Option{
+		server.WithRegistrar(registrar, cfg.instance), server.WithProtocols(protocols()...), server.WithPlugins(trace.New(), watching),
+	}
 	if cfg.tls != nil {
 		opts = append(opts, server.WithTLS(cfg.tls))
 	}
 	srv = server.New(opts...)
 	_, err := web.RegisterHealth(srv)
-	if err := errors.Join(err, services.Register(srv), web.RegisterReflection(srv)); err != nil {
+	if err := errors.Join(err, services.Register(srv), watching.Register(srv), web.RegisterReflection(srv)); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
@@ -148,9 +154,11 @@ func protocols() []server.Protocol {
 	return []server.Protocol{jsonrpc.New(), netrpc.New(), rpcx.New(), web.New(web.WithPages(), overHTTP)}
 }
 
-// ownMethods returns the methods without those that gRPC defines.
+// ownMethods returns the methods without those that gRPC defines, and the admin API.
 func ownMethods(srv *server.Server) []string {
-	return slices.DeleteFunc(slices.Clone(srv.Methods()), func(name string) bool { return strings.HasPrefix(name, "grpc.") })
+	return slices.DeleteFunc(slices.Clone(srv.Methods()), func(name string) bool {
+		return strings.HasPrefix(name, "grpc.") || strings.HasPrefix(name, admin.Service+".")
+	})
 }
 
 // drainUntil shuts the server down gracefully. A signal makes it close at once.

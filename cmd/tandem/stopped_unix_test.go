@@ -12,6 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/loadtest"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
 
@@ -149,5 +150,39 @@ func stop(t *testing.T, s *spawned) {
 		if status.Exited() {
 			t.Fatalf("it has ended with %d", status.ExitStatus())
 		}
+	}
+}
+
+// TestBenchSeesAStoppedServer stops a server for a while during a load test. Every call that was
+// due in that time must count as slow, not only those that were in flight at its beginning.
+func TestBenchSeesAStoppedServer(t *testing.T) {
+	const stopped = 700 * time.Millisecond
+	s := spawn(t, "serve", "--listen", "tcp://127.0.0.1:0")
+	target, _, _ := strings.Cut(strings.TrimPrefix(s.next(t), "serving "), ": ")
+	results := make(chan *loadtest.Result, 1)
+	go func() {
+		defer close(results)
+		results <- bench(t, exitOK, "--rate", "100", "--duration", "2s", target, "Arith.Mul", `{"A":7,"B":8}`)
+	}()
+	time.Sleep(600 * time.Millisecond) // the load test runs by the clock
+	stop(t, s)
+	time.Sleep(stopped) // that is what is measured
+	signalTo(t, s, syscall.SIGCONT)
+	res := <-results
+	if res == nil {
+		t.FailNow()
+	}
+	var slow int64
+	for _, b := range res.Histogram {
+		if b.From >= 100 {
+			slow += b.Calls
+		}
+	}
+	if res.Calls.OK != 200 || slow < 50 || res.Latency.Max < float64(stopped.Milliseconds())-50 {
+		t.Errorf("%+v, %d slow ones, %+v", res.Calls, slow, res.Latency)
+	}
+	signalTo(t, s, syscall.SIGTERM)
+	if code := s.exit(t); code != exitOK {
+		t.Errorf("exit %d, %s", code, s.errs.String())
 	}
 }

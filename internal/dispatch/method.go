@@ -44,6 +44,8 @@ type Method struct {
 	MaxQueue       int           // calls that wait for their turn to run; further calls are refused
 	MaxMessage     int           // bytes of a message, decompressed; 0 for the default
 
+	Limiter any // what enforces MaxConcurrency, as Wrap has set it; nil for nothing
+
 	// The next fields are for listings; nil and "" where they are not known.
 
 	Args    []reflect.Type // types of the arguments, pointers removed

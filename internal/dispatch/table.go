@@ -20,8 +20,8 @@ type Config struct {
 	// Wrap, if not nil, returns the Func to use instead of m.Func, which is guarded
 	// already: it adds limits and interceptors. guarded is Method.Guarded. Wrap is
 	// called once a method, before the method is added (or refused as a
-	// duplicate), and must not keep m.
-	Wrap func(m Method) (f tandem.Func, guarded bool)
+	// duplicate). It may set m.Limiter.
+	Wrap func(m *Method) (f tandem.Func, guarded bool)
 	// Codecs are the codecs of calls; nil if they are not known. Methods whose
 	// messages none of them carries are refused.
 	Codecs []tandem.Codec
@@ -219,7 +219,9 @@ func (t *Table) prepare(methods []Method) ([]*Method, error) {
 		}
 		m.Func = Guard(m.Name, m.onlyFitting(), t.config.OnPanic)
 		if t.config.Wrap != nil {
-			m.Func, m.Guarded = t.config.Wrap(m)
+			shown := m // a Func that Wrap makes may use it later
+			m.Func, m.Guarded = t.config.Wrap(&shown)
+			m.Limiter = shown.Limiter
 		}
 		if m.Func == nil {
 			return nil, errors.New("dispatch: Config.Wrap returned nil")

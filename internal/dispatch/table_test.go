@@ -203,7 +203,7 @@ func TestBadOptions(t *testing.T) {
 // TestWrap checks that Config.Wrap applies outside the guard.
 func TestWrap(t *testing.T) {
 	var seen error
-	table := New(Config{Wrap: func(m Method) (tandem.Func, bool) {
+	table := New(Config{Wrap: func(m *Method) (tandem.Func, bool) {
 		return func(ctx context.Context, call *tandem.Call) error {
 			seen = m.Func(ctx, call)
 			return fmt.Errorf("wrapped %s", m.Name)
@@ -214,7 +214,7 @@ func TestWrap(t *testing.T) {
 	_, err := call(table, "S.N", "[]")
 	wantError(t, err, "wrapped S.M")
 	wantError(t, seen, "method S.M panicked")
-	wantError(t, New(Config{Wrap: func(Method) (tandem.Func, bool) { return nil, false }}).RegisterFunc("f", double), "Wrap returned nil")
+	wantError(t, New(Config{Wrap: func(*Method) (tandem.Func, bool) { return nil, false }}).RegisterFunc("f", double), "Wrap returned nil")
 }
 
 // TestKinds checks that a call of another kind does not run a method.

@@ -54,6 +54,10 @@ func (r *Request) IsArriving() bool { return r.arriving != nil }
 // Have returns how many bytes of a request have arrived that is still arriving.
 func (r *Request) Have() int { return r.arriving.have }
 
+// AwaitsGrant reports whether the rest of a request that is still arriving may not arrive before
+// [Machine.Grant].
+func (r *Request) AwaitsGrant() bool { return !r.arriving.granted }
+
 // Whole returns how many bytes a request needs that is still arriving: twice its size if it is put
 // together from pieces.
 func (r *Request) Whole() int64 { return r.arriving.whole() }

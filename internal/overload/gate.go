@@ -251,7 +251,8 @@ type Request struct {
 	Deadline int64 // ns; 0 for none
 	Owner    any   // for the caller's use: must be an [Owner] if [Next.Tell] is used
 
-	asked int64 // ns; when it began to wait in the queue
+	asked  int64 // ns; when it began to wait in the queue
+	queued bool  // it is in the queue; guarded by the mutex of the gate
 }
 
 // Owner is notified when a request that waited leaves the queue. Its methods must not block.
@@ -390,6 +391,17 @@ func (g *Gate) Leave(r *Request) bool {
 	return true
 }
 
+// Holds reports whether a request is in the queue. It is for listings, and takes the mutex of the
+// gate. A nil request is not in the queue.
+func (g *Gate) Holds(r *Request) bool {
+	if r == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return r.queued
+}
+
 // Saw adds the timeout of a request to the average. It is called for some requests only, as
 // calls for all would cost too much.
 func (g *Gate) Saw(timeout time.Duration) {
@@ -490,6 +502,7 @@ func (g *Gate) enqueue(r *Request) {
 		m.served[r.Class] = max(m.served[r.Class], g.clock[r.Class])
 	}
 	q.add(r)
+	r.queued = true
 	g.calls++
 	g.waiting.Store(int64(g.calls))
 	g.bytes += r.Bytes
@@ -501,6 +514,7 @@ func (g *Gate) enqueue(r *Request) {
 
 // forget updates the counts after a request has left the queue.
 func (g *Gate) forget(r *Request) {
+	r.queued = false
 	g.calls--
 	g.waiting.Store(int64(g.calls))
 	g.bytes -= r.Bytes

@@ -55,6 +55,8 @@ func (in *Inbound) Value(key any) any {
 		return in.s
 	case inboundKey{}:
 		return in
+	case waiterKey{}:
+		return Waiter(in)
 	}
 	return in.s.base.Value(key)
 }

@@ -318,4 +318,7 @@ func (e *Env) Now() int64 { return e.now() }
 // Instant converts a deadline to ns of the sessions' clock; 0 for none.
 func (e *Env) Instant(t time.Time) int64 { return e.instant(t) }
 
+// At converts ns of the sessions' clock to a time.
+func (e *Env) At(instant int64) time.Time { return e.at(instant) }
+
 func (c *clock) at(instant int64) time.Time { return c.start.Add(time.Duration(instant)) }

@@ -60,7 +60,11 @@ func (in *Inbound) Reserve(n int64) error {
 // grow waits for n bytes more. A call that the gate counts as running gives up its slot for good.
 func (in *Inbound) grow(n int64) error {
 	began := in.s.now()
-	defer func() { in.waited += in.s.now() - began }()
+	in.s.await(in, AwaitsMemory)
+	defer func() {
+		in.s.await(in, AwaitsNothing)
+		in.waited += in.s.now() - began
+	}()
 	if gate := in.s.env.cfg.Gate; gate != nil && in.apart && in.stream == nil && in.method.target.load != nil {
 		in.slot.Park(gate, began).Tell()
 	}

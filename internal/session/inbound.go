@@ -30,6 +30,8 @@ type Inbound struct {
 	unheld  bool   // the memory of its copy is not reserved yet
 	ended   ending // how the context ended; guarded by ctxMu, as are entered and asked
 	entered bool   // see Enter
+	awaits  Awaits // what the handler's goroutine waits for; guarded by the session's mutex, as is place
+	place   uint16 // index in Session.oneWays
 
 	ctxMu sync.Mutex
 	asked *doneContext // nil until Done or AfterFunc is called

@@ -19,6 +19,7 @@ func (rd *reader) receiveLocked(h wire.Header, payload []byte) (ev machine.Event
 	case machine.Run:
 		if in = s.inbounds[ev.Request.ID.Index()]; in.OneWay { // the peer may use the slot again
 			s.forgetLocked(in)
+			s.addOneWayLocked(in)
 		}
 	case machine.Canceled:
 		in = s.inbounds[ev.Request.ID.Index()]
@@ -75,8 +76,9 @@ func (s *Session) beginLocked(in *Inbound, c *machine.Incoming) {
 	if c.Kind == tandem.Streaming && c.Refusal == nil {
 		in.stream = s.newInboundStream(in)
 	}
-	if in.ID == 0 || in.OneWay && !in.IsArriving() {
-		return // no frame will name the call
+	if in.ID == 0 || in.OneWay && !in.IsArriving() { // no frame will name the call
+		s.addOneWayLocked(in)
+		return
 	}
 	i := int(in.ID.Index())
 	for i >= len(s.inbounds) {
@@ -85,8 +87,12 @@ func (s *Session) beginLocked(in *Inbound, c *machine.Incoming) {
 	s.inbounds[i] = in
 }
 
-// forgetLocked removes a call from the table of those that a frame may name.
+// forgetLocked removes a call from the table of those that a frame may name, or from the list of
+// one-way calls.
 func (s *Session) forgetLocked(in *Inbound) {
+	if in.OneWay {
+		s.removeOneWayLocked(in)
+	}
 	if i := int(in.ID.Index()); i < len(s.inbounds) && s.inbounds[i] == in {
 		s.inbounds[i] = nil
 	}

@@ -105,6 +105,8 @@ type Session struct {
 	once   sync.Once
 	done   chan struct{}
 	err    error // valid when done is closed
+
+	oneWays []*Inbound // the peer's one-way calls that run, which no frame names; guarded by mu
 }
 
 func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
@@ -322,7 +324,7 @@ func (s *Session) end(cause error) {
 	over := s.m.End(cause, s.offered, text)
 	s.endGoneLocked()
 	served := slices.Clone(s.inbounds) // its memory may be firstInbound
-	s.inbounds = nil
+	s.inbounds, s.oneWays = nil, nil
 	for _, in := range served {
 		if in != nil && in.IsArriving() { // it won't run
 			in.hold.Release()

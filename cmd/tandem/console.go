@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tandem-rpc/tandem/console"
+)
+
+func newConsole(sh *shell) *cobra.Command {
+	var listen, as string
+	var access accessFlags
+	cmd := &cobra.Command{
+		Use:   "console [flags] TARGET…",
+		Short: "show the services of registries in a browser",
+		Long: "It serves a page with all lists of instances at the targets and below, and prints its address, which\n" +
+			"works once, on this machine. Nothing can be changed unless --as says who does it.",
+		Example: "tandem console --as ann etcd://h1:2379/shop",
+		Args:    wantArgs(1, -1),
+	}
+	cmd.ValidArgsFunction = complete(true, false, contextTargets)
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback `address` to listen on; any free port by default")
+	cmd.Flags().StringVar(&as, "as", "", "allow changes, and record them as made by `name`")
+	access.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg := console.Config{Writer: as, Log: slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		for _, arg := range args {
+			p, err := access.place(cmd.Context(), arg)
+			if err != nil {
+				return err
+			}
+			r, t, err := p.list()
+			if err != nil {
+				return err
+			}
+			cfg.Sources = append(cfg.Sources, console.Registry{Target: t.String(), Resolver: r})
+			cfg.Dial = p.options()
+		}
+		return interrupted(cmd.Context(), serveConsole(cmd.Context(), sh, listen, cfg))
+	}
+	return cmd
+}
+
+// serveConsole serves the console until ctx ends.
+func serveConsole(ctx context.Context, sh *shell, listen string, cfg console.Config) error {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	c, err := console.New(cfg)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	fmt.Fprintln(sh.out, "the console is at", c.URL(ln.Addr()))
+	err = c.Serve(ctx, ln)
+	return errors.Join(err, c.Close())
+}
