@@ -11,7 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Result is what a run has measured. Its fields are documented in docs/cli.md. Latencies are
+// Result is what a run has measured. Its fields are documented in docs/reference/cli.md. Latencies are
 // numbers of milliseconds.
 type Result struct {
 	Target      string    `json:"target"`

@@ -30,7 +30,7 @@ func (s Side) String() string { return [...]string{"client", "server"}[s&1] }
 func (s Side) other() Side { return 1 - s }
 
 // Event is something that one side has sent, or that has happened to a connection. Its fields are
-// documented in docs/cli.md.
+// documented in docs/reference/cli.md.
 type Event struct {
 	At       time.Time `json:"at"`
 	Conn     int       `json:"conn"`               // number of the connection
