@@ -2,6 +2,7 @@ package housecheck
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ var translatedFolders = []string{"docs/tutorial/", "docs/howto/", "docs/referenc
 // TestLanguagesAgree checks that each page of the documentation has a Chinese version in
 // docs/zh, no Chinese page is without an English one, and both agree in what a machine can
 // compare: levels of headings, tables and the numbers in them, code, and the names that each
-// section has in code.
+// section has in code. Links of Chinese pages lead to Chinese pages where there are any.
 func TestLanguagesAgree(t *testing.T) {
 	pages := map[string]string{}
 	for name, text := range files(t) {
@@ -70,6 +71,7 @@ func TestLanguageProblemsAreFound(t *testing.T) {
 		{map[string]string{"docs/zh/a.md": ""}, nil, "docs/zh/a.md: there is no docs/a.md"},
 		{map[string]string{"docs/howto/a.md": "# a", "docs/zh/howto/a.md": ""}, nil, "docs/howto/a.md: its Chinese version differs: its headings have the levels [], not [#]"},
 		{map[string]string{"docs/howto/a.md": "", "docs/zh/howto/a.md": ""}, map[string]string{"docs/howto/a.md": ""}, "docs/howto/a.md: its Chinese version agrees, so it is no exception"},
+		{map[string]string{"docs/a.md": "", "docs/b.md": "", "docs/zh/b.md": "[a](../a.md)", "docs/zh/a.md": "[b](b.md#c), [all](../README.md)"}, nil, "docs/zh/b.md: link to ../a.md, which has a Chinese version"},
 		{nil, map[string]string{"docs/a.md": ""}, "docs/a.md: this exception does not exist"},
 	} {
 		if problems := languageProblems(tc.pages, tc.exceptions); !slices.Equal(problems, []string{tc.want}) {
@@ -85,6 +87,7 @@ func languageProblems(pages, exceptions map[string]string) (problems []string) {
 			if _, found := pages["docs/"+rest]; !found {
 				problems = append(problems, name+": there is no docs/"+rest)
 			}
+			problems = append(problems, englishLinks(pages, name)...)
 			continue
 		}
 		if !slices.ContainsFunc(translatedFolders, func(f string) bool { return strings.HasPrefix(name, f) }) {
@@ -113,6 +116,18 @@ func languageProblems(pages, exceptions map[string]string) (problems []string) {
 		}
 	}
 	slices.Sort(problems)
+	return problems
+}
+
+// englishLinks returns the links of a Chinese page to English ones that have a Chinese version.
+func englishLinks(pages map[string]string, name string) (problems []string) {
+	for _, m := range link.FindAllStringSubmatch(withoutCode(pages[name]), -1) {
+		file, _, _ := strings.Cut(m[1], "#")
+		rest, found := strings.CutPrefix(path.Join(path.Dir(name), file), "docs/")
+		if _, translated := pages["docs/zh/"+rest]; found && translated {
+			problems = append(problems, name+": link to "+m[1]+", which has a Chinese version")
+		}
+	}
 	return problems
 }
 
