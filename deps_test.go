@@ -121,6 +121,7 @@ var importTable = []row{
 	{layer: 8, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
 
 	{layer: 9, folder: "console/..."},
+	{layer: 9, folder: "telemetry"},
 	{layer: 9, folder: "telemetry/otel/..."},
 	{layer: 9, folder: "telemetry/prom/..."},
 	{layer: 9, folder: "protocol/all", foreign: []string{"connectrpc.com/connect", "github.com/coder/websocket", "google.golang.org/protobuf"}},

@@ -87,6 +87,9 @@ type Admin struct {
 	keep   atomic.Uint32 // which traces are kept: see keepsTrace
 	kept   atomic.Uint32 // spans that were kept since the last tick
 
+	forcing sync.Mutex            // serialises what forces breakers
+	forced  map[breakerKey]forced // guarded by forcing
+
 	mu      sync.Mutex
 	called  int // methods of clients
 	servers []*server.Server
@@ -104,7 +107,7 @@ type key struct {
 
 // New returns an Admin that has seen nothing.
 func New(opts ...Option) *Admin {
-	a := &Admin{began: time.Now(), shards: 1, clients: map[string]*client.Client{}, undo: map[string]func() error{}}
+	a := &Admin{began: time.Now(), shards: 1, clients: map[string]*client.Client{}, undo: map[string]func() error{}, forced: map[breakerKey]forced{}}
 	for a.shards < uint32(min(runtime.GOMAXPROCS(0), 16)) { //nolint:gosec // positive and small
 		a.shards *= 2
 	}

@@ -419,8 +419,9 @@ func TestLocal(t *testing.T) {
 func TestRoles(t *testing.T) {
 	needs := map[string]Role{
 		"Info": Viewer, "Methods": Viewer, "Explain": Viewer, "Changes": Viewer,
-		"Spans": Developer, "Profile": Developer, "Tap": Developer,
-		"SetLogLevel": Operator, "Undo": Operator,
+		"Connections": Viewer, "Limits": Viewer, "Settings": Viewer, "Clients": Viewer,
+		"Spans": Developer, "Profile": Developer, "Tap": Developer, "Running": Developer,
+		"SetLogLevel": Operator, "ForceBreaker": Operator, "Undo": Operator,
 	}
 	for role := Role(0); role <= Administrator; role++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -493,6 +494,81 @@ func TestExplain(t *testing.T) {
 		err := s.ask.Call(t.Context(), Service+".Explain", ExplainRequest{Client: "other"}, nil)
 		if tandem.CodeOf(err) != tandem.NotFound {
 			t.Errorf("a client that does not exist: %v", err)
+		}
+	})
+}
+
+func TestForceBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, WithAuthorizer(asked(Operator)))
+		if err := s.buy("pen"); err != nil {
+			t.Fatal(err)
+		}
+		id := get[Clients](s, "Clients", ClientsRequest{}).Clients[0].Explanation.Attempts[0].Instances[0].ID
+		open := get[Change](s, "ForceBreaker", BreakerRequest{Client: "mem://shop", Instance: id, State: "open", For: time.Hour, Why: "a test"})
+		if err := s.buy("pen"); tandem.CodeOf(err) != tandem.Unavailable {
+			t.Errorf("a call at an instance whose breaker is forced open: %v", err)
+		}
+		if open.Before != "auto" || !strings.HasPrefix(open.After, "forced open until 2000-01-01T01:00:0") {
+			t.Errorf("%+v", open)
+		}
+		undone := get[Change](s, "Undo", UndoRequest{ID: open.ID})
+		if err := s.buy("pen"); err != nil || undone.After != "auto" {
+			t.Errorf("after undoing: %v, %+v", err, undone)
+		}
+		get[Change](s, "ForceBreaker", BreakerRequest{Client: "mem://shop", Instance: id, State: "open", For: time.Second})
+		time.Sleep(2 * time.Second)
+		if err := s.buy("pen"); err != nil {
+			t.Errorf("after its time: %v", err)
+		}
+		for _, wrong := range []BreakerRequest{{State: "half"}, {State: "open"}, {State: "open", For: 25 * time.Hour}, {State: "auto", For: time.Second}} {
+			wrong.Client, wrong.Instance = "mem://shop", id
+			if err := s.ask.Call(t.Context(), Service+".ForceBreaker", wrong, nil); tandem.CodeOf(err) != tandem.InvalidArgument {
+				t.Errorf("%+v: %v", wrong, err)
+			}
+		}
+		for _, unknown := range []BreakerRequest{{Client: "x", Instance: id}, {Client: "mem://shop", Instance: "x"}} {
+			unknown.State, unknown.For = "open", time.Second
+			if err := s.ask.Call(t.Context(), Service+".ForceBreaker", unknown, nil); tandem.CodeOf(err) != tandem.NotFound {
+				t.Errorf("%+v: %v", unknown, err)
+			}
+		}
+	})
+}
+
+func TestInspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t)
+		_ = s.buy("pen")
+		go func() { _ = s.c.Call(t.Context(), "Shop.Wait", nil, nil, client.Timeout(time.Hour)) }()
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		if c := get[Connections](s, "Connections", ConnectionsRequest{}); c.Total != 2 || len(c.Connections) != 2 || c.Connections[0].Protocol != "tandem" || c.Protocols[0] != (Tally{"tandem", 2}) {
+			t.Errorf("%+v", c)
+		}
+		if c := get[Connections](s, "Connections", ConnectionsRequest{Max: 1}); c.Total != 2 || len(c.Connections) != 1 {
+			t.Errorf("%+v", c)
+		}
+		found := false
+		for _, c := range get[Running](s, "Running", RunningRequest{}).Calls {
+			found = found || c.Method == "Shop.Wait" && time.Since(c.Since) >= time.Minute && !c.Deadline.IsZero() && c.Kind == "unary"
+		}
+		if !found {
+			t.Error("a call that runs is not listed")
+		}
+		if l := get[Limits](s, "Limits", LimitsRequest{}); len(l.Overload) != 1 {
+			t.Errorf("%+v", l)
+		}
+		settings := get[Settings](s, "Settings", SettingsRequest{}).Server
+		if !slices.ContainsFunc(settings, func(o tandem.Setting) bool { return o.Name == "WithLogger" && o.From == "option" }) {
+			t.Errorf("%+v", settings)
+		}
+		c := get[Clients](s, "Clients", ClientsRequest{}).Clients
+		if len(c) != 1 || c[0].Name != "mem://shop" || c[0].State.Connections != 1 || len(c[0].Explanation.Attempts) != 1 {
+			t.Errorf("%+v", c)
+		}
+		if err := s.ask.Call(t.Context(), Service+".Running", RunningRequest{Max: -1}, nil); tandem.CodeOf(err) != tandem.InvalidArgument {
+			t.Errorf("a negative number: %v", err)
 		}
 	})
 }

@@ -167,6 +167,15 @@ type LogLevelRequest struct {
 	Why   string `json:"why"`
 }
 
+// BreakerRequest is the request of ForceBreaker, which needs the role [Operator].
+type BreakerRequest struct {
+	Client   string        `json:"client"`   // name of the client
+	Instance string        `json:"instance"` // ID
+	State    string        `json:"state"`    // "open", "closed", or "auto" to let the breaker decide again
+	For      time.Duration `json:"for"`      // how long; at most 24 h; 0 for auto
+	Why      string        `json:"why"`
+}
+
 // ProfileRequest is the request of Profile, which needs the role [Developer].
 type ProfileRequest struct {
 	// Kind is cpu, trace (for go tool trace), or a profile of runtime/pprof: heap, goroutine,

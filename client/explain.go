@@ -46,6 +46,7 @@ type InstanceState struct {
 	Unusable string        `json:"unusable,omitempty"` // why the call can't go there now; "" if it can
 	Suspect  string        `json:"suspect,omitempty"`  // why it is doubtful that it still runs; "" if it is not
 	Breaker  string        `json:"breaker"`            // state of the instance's breaker: closed, open or half-open
+	Forced   time.Time     `json:"forced,omitzero"`    // until when [Client.ForceBreaker] keeps the breaker in that state; zero if it does not
 	Method   string        `json:"methodBreaker,omitempty"`
 	Throttle float64       `json:"throttle,omitempty"` // share of the method's calls that is not sent, as the instance refuses most of them
 	InFlight int64         `json:"inFlight"`
@@ -80,7 +81,8 @@ func ExplainTo(f func(*Explanation)) tandem.Interceptor {
 	}
 }
 
-// Describe explains where a call of the method would go now, without making it.
+// Describe explains where a call of the method would go now, without making it. With an empty method
+// it describes the instances alone.
 func (c *Client) Describe(method string, opts ...tandem.CallOption) *Explanation {
 	call := &tandem.Call{Method: method, Route: c.usual.route}
 	for _, opt := range opts {
@@ -118,6 +120,9 @@ func (a *Attempt) write(b *strings.Builder) {
 	for _, in := range a.Instances {
 		fmt.Fprintf(b, "    %s: weight %d, %d in flight, average %v, %d of %d calls failed, breaker %s",
 			in.ID, in.Weight, in.InFlight, in.Latency, in.Failed, in.Calls, in.Breaker)
+		if !in.Forced.IsZero() {
+			fmt.Fprintf(b, " (forced %s until %s)", in.Breaker, in.Forced.Format(time.RFC3339))
+		}
 		if in.Method != "" {
 			fmt.Fprintf(b, ", the method's %s", in.Method)
 		}

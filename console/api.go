@@ -130,25 +130,24 @@ type Instance struct {
 
 	Info        *admin.Info          `json:"info,omitempty"`
 	Methods     []admin.MethodFigure `json:"methods,omitempty"`
-	Connections json.RawMessage      `json:"connections,omitempty"`  // admin's Connections
-	Calls       json.RawMessage      `json:"runningCalls,omitempty"` // admin's Running
-	Settings    json.RawMessage      `json:"settings,omitempty"`     // admin's Settings
-	Clients     []Consumer           `json:"clients,omitempty"`      // what it calls
+	Connections *admin.Connections   `json:"connections,omitempty"`
+	Calls       *admin.Running       `json:"runningCalls,omitempty"`
+	Settings    []tandem.Setting     `json:"settings,omitempty"`
+	Limits      *admin.Limits        `json:"limits,omitempty"`
+	Clients     []Consumer           `json:"clients,omitempty"` // what it calls
 }
 
 // Consumer is a client of a service in some process, as its own admin API tells.
 type Consumer struct {
-	List      string                 `json:"list"`     // where its process is listed
-	Instance  string                 `json:"instance"` // ID of its process
-	Client    string                 `json:"client"`   // its name in its process: the target
-	Rate      float64                `json:"rate"`
-	ErrorRate float64                `json:"errorRate"`
-	P99       time.Duration          `json:"p99"`
-	Methods   []admin.MethodFigure   `json:"methods,omitempty"`
-	Balancer  string                 `json:"balancer,omitempty"`
-	Policy    string                 `json:"policy,omitempty"` // version
-	Instances []client.InstanceState `json:"instances,omitempty"`
-	Budget    float64                `json:"retryBudget"`
+	List        string               `json:"list"`     // where its process is listed
+	Instance    string               `json:"instance"` // ID of its process
+	Client      string               `json:"client"`   // its name in its process: the target
+	Rate        float64              `json:"rate"`
+	ErrorRate   float64              `json:"errorRate"`
+	P99         time.Duration        `json:"p99"`
+	Methods     []admin.MethodFigure `json:"methods,omitempty"`
+	State       *client.State        `json:"state,omitempty"`
+	Explanation *client.Explanation  `json:"explanation,omitempty"` // where a call would go now
 }
 
 // TopologyRequest is the request of Topology.
@@ -270,4 +269,36 @@ type ChangesRequest struct {
 // Changes are changes, the latest first.
 type Changes struct {
 	Changes []ChangeRow `json:"changes"`
+}
+
+// AskRequest is the request of Ask, which passes a request on to the admin API of an instance that
+// is listed: Spans, Explain, Profile, Changes, SetLogLevel or Undo. The answer is the instance's.
+type AskRequest struct {
+	List     string          `json:"list"`
+	Instance string          `json:"instance"`
+	Method   string          `json:"method"`
+	Request  json.RawMessage `json:"request,omitempty"`
+}
+
+// TapRequest is the request of Tap, whose answer is a line of JSON, a TapEvent, for each call.
+type TapRequest struct {
+	List      string           `json:"list"`
+	Instances []string         `json:"instances,omitempty"` // IDs; none for all of the list, at most 50
+	Tap       admin.TapRequest `json:"tap"`
+}
+
+// TapEvent is a call at an instance.
+type TapEvent struct {
+	Instance string `json:"instance"`
+	Failure  string `json:"failure,omitempty"` // why the instance shows no more calls
+
+	*admin.TapEvent
+}
+
+// ProfileRequest is the request of Profile. The answer is an admin.Profile.
+type ProfileRequest struct {
+	List     string `json:"list"`
+	Instance string `json:"instance"`
+
+	admin.ProfileRequest
 }

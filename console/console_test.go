@@ -188,6 +188,12 @@ func TestScreens(t *testing.T) {
 			t.Errorf("%s: %+v", nothing, services)
 		}
 	}
+}
+
+func TestDetails(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.login()
+	c.load()
 	var s Service
 	c.until("the bank as a consumer of the shop", func() bool {
 		s = Service{}
@@ -198,11 +204,152 @@ func TestScreens(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	var in Instance
-	if c.post("Instance", InstanceRequest{List: "file://" + c.base + "/bank", Instance: "b0"}, &in); in.Info == nil || len(in.Methods) != 1 || len(in.Clients) != 1 || in.Version != "1.2" {
+	c.until("the bank's rates", func() bool {
+		in = Instance{}
+		c.post("Instance", InstanceRequest{List: "file://" + c.base + "/bank", Instance: "b0"}, &in)
+		return len(in.Clients) == 1 && in.Clients[0].Rate > 0
+	})
+	if in.Info == nil || len(in.Methods) != 1 || len(in.Clients) != 1 || in.Version != "1.2" {
 		t.Errorf("%+v", in)
+	}
+	if in.Connections == nil || in.Connections.Total == 0 || in.Calls == nil || in.Limits == nil || len(in.Settings) == 0 || in.Error != "" {
+		t.Errorf("the inside: %+v", in)
+	}
+	if in.Clients[0].State == nil || in.Clients[0].Explanation == nil || in.Clients[0].Rate == 0 {
+		t.Errorf("its client: %+v", in.Clients[0])
 	}
 	if status := c.post("Instance", InstanceRequest{List: c.target, Instance: "no"}, nil); status != http.StatusNotFound {
 		t.Errorf("an instance that does not exist: %d", status)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	c := newCluster(t, Config{Writer: "ann"})
+	c.login()
+	c.until("the list", func() bool { return c.post("Policy", PolicyRequest{List: c.target}, nil) == http.StatusOK })
+	var v PolicyView
+	c.post("Policy", PolicyRequest{List: c.target}, &v)
+	if !strings.HasSuffix(v.Key, "/policies/shop") || v.Text != "" || v.Revision != "0" || len(v.Schema) == 0 {
+		t.Errorf("at first: %+v", v)
+	}
+	const quick, slow = "methods:\n  Shop.Buy:\n    timeout: 1s\n", `{"methods":{"Shop.Buy":{"timeout":"9s"}}}`
+	var dry PolicyView
+	if c.post("PutPolicy", PutPolicyRequest{List: c.target, Text: quick, DryRun: true}, &dry); dry.Policy == nil || !strings.HasPrefix(dry.Text, "{") {
+		t.Errorf("a dry run: %+v", dry)
+	}
+	for _, text := range []string{quick, slow} {
+		if status := c.post("PutPolicy", PutPolicyRequest{List: c.target, Text: text, Base: v.Revision, Why: "a test"}, &v); status != http.StatusOK {
+			t.Errorf("%d: %+v", status, v)
+		}
+	}
+	if v.Revision != "2" || len(v.History) != 2 || v.History[0].By != "ann" || !strings.Contains(v.Text, "9s") || v.Rollout == nil {
+		t.Errorf("%+v", v)
+	}
+	for name, bad := range map[string]struct {
+		req  PutPolicyRequest
+		want int
+	}{
+		"an old base":  {PutPolicyRequest{Text: quick, Base: "1"}, http.StatusConflict},
+		"not a policy": {PutPolicyRequest{Text: `{"methods": 7}`, Base: "2"}, http.StatusBadRequest},
+		"not YAML":     {PutPolicyRequest{Text: "\t- :", Base: "2"}, http.StatusBadRequest},
+	} {
+		bad.req.List = c.target
+		if status := c.post("PutPolicy", bad.req, nil); status != bad.want {
+			t.Errorf("%s: %d", name, status)
+		}
+	}
+	if status := c.post("Restore", RestoreRequest{List: c.target, Kind: "policy", Revision: "1", Why: "back"}, nil); status != http.StatusOK {
+		t.Errorf("restoring: %d", status)
+	}
+	if c.post("Policy", PolicyRequest{List: c.target}, &v); v.Revision != "3" || !strings.Contains(v.Text, "1s") {
+		t.Errorf("restored: %+v", v)
+	}
+}
+
+func TestTopology(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.login()
+	c.load()
+	var g Topology
+	c.until("an edge", func() bool {
+		g = Topology{}
+		return c.post("Topology", TopologyRequest{Center: "Shop", Hops: 1}, &g) == http.StatusOK && len(g.Edges) == 1 && g.Edges[0].Rate > 0
+	})
+	if len(g.Nodes) != 2 || g.Edges[0].From != "Bank" || g.Edges[0].To != "Shop" || g.Edges[0].Protocols[0] != "tandem" || g.Cut != 0 {
+		t.Errorf("%+v", g)
+	}
+	if status := c.post("Topology", TopologyRequest{Center: "No"}, nil); status != http.StatusNotFound {
+		t.Errorf("a service that does not exist: %d", status)
+	}
+	// A chain, seen from its end.
+	chain := &graph{map[string]*Node{}, map[edgeKey]*Edge{}}
+	for i := range 500 {
+		chain.edge("hub", fmt.Sprintf("s%03d", i))
+	}
+	chain.edge("s000", "far")
+	if near, cut := chain.near("hub", 1); len(near) != maxNodes || cut != 301 || near["far"] {
+		t.Errorf("%d near, %d cut", len(near), cut)
+	}
+	if near, _ := chain.near("far", 1); len(near) != 2 {
+		t.Errorf("near the far end: %v", near)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.login()
+	c.load()
+	bank := "file://" + c.base + "/bank"
+	var e client.Explanation
+	c.until("the explanation", func() bool {
+		req := json.RawMessage(`{"client":"` + c.target + `","method":"Shop.Buy"}`)
+		return c.post("Ask", AskRequest{List: bank, Instance: "b0", Method: "Explain", Request: req}, &e) == http.StatusOK
+	})
+	if e.Method != "Shop.Buy" || len(e.Attempts) != 1 || len(e.Attempts[0].Instances) != 3 {
+		t.Errorf("%+v", &e)
+	}
+	var p admin.Profile
+	if c.post("Ask", AskRequest{List: bank, Instance: "b0", Method: "Profile", Request: json.RawMessage(`{"kind":"goroutine","text":true}`)}, &p); !bytes.Contains(p.Data, []byte("goroutine profile")) {
+		t.Errorf("%+v", p)
+	}
+	for _, refused := range []AskRequest{
+		{List: bank, Instance: "b0", Method: "Register"}, {List: bank, Instance: "b0", Method: "SetLogLevel"},
+		{List: bank, Instance: "other", Method: "Explain"}, {List: "tcp://127.0.0.1:1", Instance: "x", Method: "Explain"},
+	} {
+		if status := c.post("Ask", refused, nil); status == http.StatusOK {
+			t.Errorf("%+v was passed on", refused)
+		}
+	}
+}
+
+func TestTap(t *testing.T) {
+	c := newCluster(t, Config{})
+	c.login()
+	c.load()
+	c.until("the list", func() bool {
+		return c.post("Service", ServiceRequest{List: c.target, Service: "Shop"}, nil) == http.StatusOK
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	body, err := json.Marshal(TapRequest{List: c.target, Instances: []string{"s0", "s2"}, Tap: admin.TapRequest{Method: "Shop.*"}})
+	c.check(err)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.at.String()+"/api/Tap", bytes.NewReader(body))
+	c.check(err)
+	r.AddCookie(c.cookie)
+	resp, err := c.http.Do(r)
+	c.check(err)
+	lines, seen := json.NewDecoder(resp.Body), map[string]int{}
+	for seen["s0"] == 0 || seen["s2"] == 0 {
+		var e TapEvent
+		c.check(lines.Decode(&e))
+		if seen[e.Instance]++; e.Method != "Shop.Buy" || e.Failure != "" || e.Instance == "s1" {
+			t.Errorf("%+v", e)
+		}
+	}
+	cancel()
+	c.check(resp.Body.Close())
+	if status := c.post("Tap", TapRequest{List: c.target, Tap: admin.TapRequest{Payload: true}}, nil); status != http.StatusForbidden {
+		t.Errorf("a developer taps messages: %d", status)
 	}
 }
 

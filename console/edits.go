@@ -172,8 +172,13 @@ func (c *Console) restore(ctx context.Context, u User, req *RestoreRequest) (*Ch
 		return nil, err
 	}
 	revision, err := strconv.Atoi(req.Revision)
-	if err != nil || req.Kind != kindOverrides {
-		return nil, tandem.Errorf(tandem.InvalidArgument, "restore takes the kind %s and the number of a revision", kindOverrides)
+	switch {
+	case err != nil:
+		return nil, tandem.Errorf(tandem.InvalidArgument, "%q is not the number of a revision", req.Revision)
+	case req.Kind == kindPolicy:
+		return c.restorePolicy(ctx, u, req, revision)
+	case req.Kind != kindOverrides:
+		return nil, tandem.Errorf(tandem.InvalidArgument, "kind %q: want %s or %s", req.Kind, kindOverrides, kindPolicy)
 	}
 	e, err := l.editor()
 	if err != nil {

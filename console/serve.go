@@ -17,6 +17,8 @@ import (
 const (
 	maxRequest = 2 << 20
 	apiTimeout = 30 * time.Second
+	// A profile takes up to a minute.
+	profileTimeout = 70 * time.Second
 )
 
 // method is a method that the page calls.
@@ -41,14 +43,19 @@ func typed[Req, Resp any](need admin.Role, f func(context.Context, User, *Req) (
 // methods returns the methods by name.
 func (c *Console) methods() map[string]method {
 	return map[string]method{
-		"Session":  typed(admin.Viewer, c.session),
-		"Overview": typed(admin.Viewer, c.overview),
-		"Services": typed(admin.Viewer, c.services),
-		"Service":  typed(admin.Viewer, c.service),
-		"Instance": typed(admin.Viewer, c.instance),
-		"Changes":  typed(admin.Viewer, c.changes),
-		"Edit":     typed(admin.Viewer, c.editAllowed),
-		"Restore":  typed(admin.Operator, c.restore),
+		"Session":   typed(admin.Viewer, c.session),
+		"Overview":  typed(admin.Viewer, c.overview),
+		"Services":  typed(admin.Viewer, c.services),
+		"Service":   typed(admin.Viewer, c.service),
+		"Instance":  typed(admin.Viewer, c.instance),
+		"Changes":   typed(admin.Viewer, c.changes),
+		"Edit":      typed(admin.Viewer, c.editAllowed),
+		"Restore":   typed(admin.Operator, c.restore),
+		"Ask":       typed(admin.Viewer, c.passOn),
+		"Profile":   typed(admin.Developer, c.profile),
+		"Topology":  typed(admin.Viewer, c.topology),
+		"Policy":    typed(admin.Viewer, c.policy),
+		"PutPolicy": typed(admin.Viewer, c.putPolicyAllowed),
 	}
 }
 
@@ -60,6 +67,16 @@ func (c *Console) editAllowed(ctx context.Context, u User, req *EditRequest) (*E
 		}
 	}
 	return c.edit(ctx, u, req)
+}
+
+// putPolicyAllowed lets viewers check a policy.
+func (c *Console) putPolicyAllowed(ctx context.Context, u User, req *PutPolicyRequest) (*PolicyView, error) {
+	if !req.DryRun {
+		if err := allow(u, admin.Operator); err != nil {
+			return nil, err
+		}
+	}
+	return c.putPolicy(ctx, u, req)
 }
 
 func allow(u User, need admin.Role) error {
@@ -83,6 +100,11 @@ func (c *Console) session(_ context.Context, u User, _ *SessionRequest) (*Sessio
 // serveAPI answers a call of the page.
 func (c *Console) serveAPI(w http.ResponseWriter, r *http.Request) {
 	answer, err := c.answer(w, r)
+	c.reply(w, answer, err)
+}
+
+// reply sends an answer or an error.
+func (c *Console) reply(w http.ResponseWriter, answer any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if err != nil {
@@ -111,16 +133,23 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, tandem.Errorf(tandem.InvalidArgument, "the request: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r.PathValue("name")))
 	defer cancel()
 	answer, err := m.call(ctx, u, body)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, tandem.Errorf(tandem.DeadlineExceeded, "no answer within %v", apiTimeout)
+		return nil, tandem.Errorf(tandem.DeadlineExceeded, "no answer within %v", timeoutOf(r.PathValue("name")))
 	}
 	if err != nil && tandem.CodeOf(err) == tandem.Unknown {
 		err = &tandem.Error{Code: tandem.FailedPrecondition, Message: fmt.Sprint(err)}
 	}
 	return answer, err
+}
+
+func timeoutOf(name string) time.Duration {
+	if name == "Profile" || name == "Ask" {
+		return profileTimeout
+	}
+	return apiTimeout
 }
 
 // statusOf returns the HTTP status of an error.

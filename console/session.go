@@ -32,6 +32,7 @@ var (
 func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/{name}", c.serveAPI)
+	mux.HandleFunc("POST /api/Tap", c.serveTap)
 	mux.HandleFunc("GET /api/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "only POST", http.StatusMethodNotAllowed)
 	})

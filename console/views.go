@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -265,11 +266,35 @@ func (c *Console) instance(ctx context.Context, _ User, req *InstanceRequest) (*
 		return out, nil //nolint:nilerr // the row has the error
 	}
 	out.Info = s.info
+	c.inspect(ctx, out, &row.Instance)
 	out.Methods = together(ofService(s.methods, ""))
-	for _, name := range slices.Sorted(maps.Keys(s.clients)) {
-		out.Clients = append(out.Clients, consumerOf(figureKey{l.name, row.ID}, name, s.clients[name]))
+	clients, err := ask[admin.Clients](ctx, c.asker, &row.Instance, "Clients", admin.ClientsRequest{})
+	if err != nil {
+		out.Error = short(err)
+		return out, nil
+	}
+	for i := range clients.Clients {
+		known := &clients.Clients[i]
+		consumer := consumerOf(figureKey{l.name, row.ID}, known.Name, s.clients[known.Name])
+		consumer.State, consumer.Explanation = &known.State, known.Explanation
+		out.Clients = append(out.Clients, consumer)
 	}
 	return out, nil
+}
+
+// inspect fills in what an instance says of its inside, as far as it answers.
+func (c *Console) inspect(ctx context.Context, out *Instance, in *tandem.Instance) {
+	var errs [4]error
+	out.Connections, errs[0] = ask[admin.Connections](ctx, c.asker, in, "Connections", admin.ConnectionsRequest{})
+	out.Calls, errs[1] = ask[admin.Running](ctx, c.asker, in, "Running", admin.RunningRequest{})
+	out.Limits, errs[2] = ask[admin.Limits](ctx, c.asker, in, "Limits", admin.LimitsRequest{})
+	var settings *admin.Settings
+	if settings, errs[3] = ask[admin.Settings](ctx, c.asker, in, "Settings", admin.SettingsRequest{}); settings != nil {
+		out.Settings = settings.Server
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		out.Error = short(err)
+	}
 }
 
 // instanceRow returns an instance that is listed.

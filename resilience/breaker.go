@@ -31,6 +31,8 @@ type Breaker struct {
 	patient time.Duration // until when the Breaker waits for that call
 	proven  int           // calls in a row that succeeded while half open
 	closed  time.Duration // when it last closed, if it was ever open
+	kept    time.Duration // until when Force keeps it open or closed
+	forced  bool          // Force keeps it, or has kept it
 }
 
 // mark is the number of calls until a time.
@@ -80,6 +82,55 @@ func (config BreakerConfig) complete() BreakerConfig {
 	return config
 }
 
+// Config returns the configuration with the defaults.
+func (b *Breaker) Config() BreakerConfig {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.config
+}
+
+// Force opens or closes the Breaker, and keeps it so until that time, whatever calls do. Then it
+// decides again: one that was kept open is half open, one that was kept closed counts the calls of
+// its window, also those from before. With a time that is not after now, Force ends what an earlier
+// one has begun; if there is none it does nothing.
+func (b *Breaker) Force(open bool, now, until time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if until <= now {
+		b.endForceLocked(now)
+		return
+	}
+	b.forced, b.kept, b.probing = true, until, false
+	if open {
+		b.until = until
+		b.state.Store(int32(BreakerOpen))
+		return
+	}
+	if !b.Closed() {
+		b.closeLocked(now)
+	}
+}
+
+// endForceLocked ends a Force before its time.
+func (b *Breaker) endForceLocked(now time.Duration) {
+	if b.isForcedLocked(now) && !b.Closed() {
+		b.until = now
+	}
+	b.forced = false
+}
+
+func (b *Breaker) isForcedLocked(now time.Duration) bool { return b.forced && now < b.kept }
+
+// Forced reports whether [Breaker.Force] keeps the Breaker open or closed now, and until when.
+func (b *Breaker) Forced(now time.Duration) (until time.Duration, forced bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.isForcedLocked(now) {
+		return 0, false
+	}
+	return b.kept, true
+}
+
 // Configure replaces the configuration. The state and the counts stay, and so does the length
 // of a pause that has begun.
 func (b *Breaker) Configure(config BreakerConfig) {
@@ -88,11 +139,11 @@ func (b *Breaker) Configure(config BreakerConfig) {
 	b.config = config.complete()
 }
 
-// Reset makes the Breaker as new, and so closes it.
+// Reset makes the Breaker as new, and so closes it. It also ends what [Breaker.Force] has begun.
 func (b *Breaker) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bad, b.marks, b.until, b.trips, b.probing, b.proven, b.closed = 0, nil, 0, 0, false, 0, 0
+	b.bad, b.marks, b.until, b.trips, b.probing, b.proven, b.closed, b.forced = 0, nil, 0, 0, false, 0, 0, false
 	b.good.Store(0)
 	b.streak.Store(0)
 	b.state.Store(int32(BreakerClosed))
@@ -211,6 +262,9 @@ func (b *Breaker) failLocked(now time.Duration) bool {
 	streak := int(b.streak.Add(1))
 	failed := b.bad - b.marks[0].bad
 	calls := failed + good - b.marks[0].good
+	if b.isForcedLocked(now) {
+		return false
+	}
 	if b.config.Consecutive > 0 && streak >= b.config.Consecutive ||
 		calls >= int64(b.config.MinCalls) && float64(failed) >= b.config.FailureRate*float64(calls) {
 		b.openLocked(now)
@@ -230,18 +284,23 @@ func (b *Breaker) probedLocked(now time.Duration, failed bool) bool {
 	if b.proven < b.config.Probes {
 		return false
 	}
+	b.closeLocked(now)
+	return true
+}
+
+func (b *Breaker) closeLocked(now time.Duration) {
 	b.closed = now
 	b.marks, b.bad = nil, 0
 	b.streak.Store(0)
 	b.state.Store(int32(BreakerClosed))
-	return true
 }
 
-// Trip opens the Breaker if it is closed. It reports whether it did.
+// Trip opens the Breaker if it is closed and not kept so by [Breaker.Force]. It reports whether it
+// did.
 func (b *Breaker) Trip(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.stateLocked(now) != BreakerClosed {
+	if b.stateLocked(now) != BreakerClosed || b.isForcedLocked(now) {
 		return false
 	}
 	b.openLocked(now)

@@ -152,12 +152,12 @@ func (o *oldest) Pop() any {
 
 // Limit is the state of a limit of running calls.
 type Limit struct {
-	Method  string // the method of [MethodConcurrency]; "" for [WithMaxConcurrency], which is for all
-	Running int    // calls that run
-	Limit   int    // how many may
-	Queued  int    // calls that wait
-	Queue   int    // how many may
-	Refused uint64 // calls refused so far, as the queue was full
+	Method  string `json:"method"`  // the method of [MethodConcurrency]; "" for [WithMaxConcurrency], which is for all
+	Running int    `json:"running"` // calls that run
+	Limit   int    `json:"limit"`   // how many may
+	Queued  int    `json:"queued"`  // calls that wait
+	Queue   int    `json:"queue"`   // how many may
+	Refused uint64 `json:"refused"` // calls refused so far, as the queue was full
 }
 
 // Limits returns the limits of running calls: that of [WithMaxConcurrency], if there is one, and

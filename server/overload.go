@@ -92,30 +92,30 @@ func isVerified(p *tandem.Peer) bool { return p.TLS != nil && len(p.TLS.Verified
 
 // OverloadState is the state of a server's overload control, and what it has done so far.
 type OverloadState struct {
-	Guarding bool             // all requests pass the gate
-	Slots    int64            // handlers that may run; 0 while there is no limit
-	Running  int64            // running handlers, without those that a reader runs itself while Guarding is false
-	Waiting  int              // requests that wait
-	Streams  int64            // running streams
-	Queued   uint64           // requests that have waited so far
-	Refused  OverloadRefusals // requests refused so far
-	Methods  []MethodLoad     // methods that have been called, sorted by name
+	Guarding bool             `json:"guarding"` // all requests pass the gate
+	Slots    int64            `json:"slots"`    // handlers that may run; 0 while there is no limit
+	Running  int64            `json:"running"`  // running handlers, without those that a reader runs itself while Guarding is false
+	Waiting  int              `json:"waiting"`  // requests that wait
+	Streams  int64            `json:"streams"`  // running streams
+	Queued   uint64           `json:"queued"`   // requests that have waited so far
+	Refused  OverloadRefusals `json:"refused"`  // requests refused so far
+	Methods  []MethodLoad     `json:"methods"`  // methods that have been called, sorted by name
 }
 
 // OverloadRefusals counts requests that were refused as not executed, by reason.
 type OverloadRefusals struct {
-	Late    uint64 // requests that could not end in time, on arrival
-	Expired uint64 // requests that could not end in time any more, after waiting
-	Full    uint64 // requests that found the queue full
-	Streams uint64 // requests for streams, while too many ran
+	Late    uint64 `json:"late"`    // requests that could not end in time, on arrival
+	Expired uint64 `json:"expired"` // requests that could not end in time any more, after waiting
+	Full    uint64 `json:"full"`    // requests that found the queue full
+	Streams uint64 `json:"streams"` // requests for streams, while too many ran
 }
 
 // MethodLoad is the state of a method in overload control.
 type MethodLoad struct {
-	Name    string
-	Running int64 // running handlers
-	Limit   int64 // limit of running handlers
-	Waiting int   // requests that wait
+	Name    string `json:"name"`
+	Running int64  `json:"running"` // running handlers
+	Limit   int64  `json:"limit"`   // limit of running handlers
+	Waiting int    `json:"waiting"` // requests that wait
 }
 
 // Overload returns the state of the server's overload control; the zero value if it has none.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,8 +20,9 @@ import (
 
 // demoFlags are the flags of tandem demo.
 type demoFlags struct {
-	cfg               demo.Config
-	noFailover, plain bool
+	cfg                        demo.Config
+	noFailover, plain, observe bool
+	prometheus                 string // path of the program; "" for none
 }
 
 func newDemo(sh *shell) *cobra.Command {
@@ -28,14 +30,14 @@ func newDemo(sh *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "demo [flags]",
 		Short:   "run a cluster under load while servers are killed, drained and added",
-		Example: "tandem demo --duration 10s --servers 5",
+		Example: "tandem demo --duration 10s --servers 5\ntandem demo --observe --duration 10m",
 		Args:    wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := f.config(sh, cmd.Flags())
 			if err != nil {
 				return err
 			}
-			return runDemo(cmd.Context(), &cfg)
+			return runDemo(cmd.Context(), &cfg, f.prometheus)
 		},
 	}
 	f.add(cmd.Flags())
@@ -51,6 +53,7 @@ func (f *demoFlags) add(set *pflag.FlagSet) {
 	set.Uint64Var(&f.cfg.Seed, "seed", 1, "decides what is called and which servers are hit")
 	set.BoolVar(&f.cfg.Explain, "explain", false, "after each fault, say where a call would go and why")
 	set.StringVar(&f.cfg.Registry, "registry", "", "registry to use instead of a directory: "+strings.Join(registryExamples(), ", "))
+	set.BoolVar(&f.observe, "observe", false, "start Prometheus, which must be installed, on the servers and the client")
 	set.BoolVar(&f.plain, "plain", false, "print lines, even on a terminal")
 }
 
@@ -69,16 +72,30 @@ func (f *demoFlags) config(sh *shell, set *pflag.FlagSet) (demo.Config, error) {
 	if err := cfg.Check(); err != nil {
 		return cfg, usagef("%v", err)
 	}
+	if f.observe {
+		program, err := demo.FindPrometheus()
+		if err != nil {
+			return cfg, fmt.Errorf("--observe: %w", err)
+		}
+		f.prometheus = program
+	}
 	return cfg, nil
 }
 
-func runDemo(ctx context.Context, cfg *demo.Config) error {
+// runDemo runs the demo. It is observed by the Prometheus of that path, if there is one.
+func runDemo(ctx context.Context, cfg *demo.Config, prometheus string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding the command's own binary: %w", err)
 	}
 	cfg.Command = func(r demo.Role) *exec.Cmd {
-		return exec.CommandContext(context.WithoutCancel(ctx), self, demoServer, "--name", r.Name, "--registry", r.Registry, "--journal", r.Journal)
+		return exec.CommandContext(context.WithoutCancel(ctx), self, demoServer,
+			"--name", r.Name, "--registry", r.Registry, "--journal", r.Journal, "--metrics="+strconv.FormatBool(r.Metrics))
+	}
+	if prometheus != "" {
+		cfg.Prometheus = func(args ...string) *exec.Cmd {
+			return exec.CommandContext(context.WithoutCancel(ctx), self, append([]string{demoPrometheus, prometheus}, args...)...)
+		}
 	}
 	mode := "failover"
 	if !cfg.Failover {

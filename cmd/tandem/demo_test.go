@@ -38,6 +38,15 @@ func TestDemoConfig(t *testing.T) {
 	}
 }
 
+// Without Prometheus, a demo that is to be observed does not begin, and says how to install it.
+func TestDemoNeedsPrometheus(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	code, out, errs := cli(t, "demo", "--observe", "--duration", "3s")
+	if code != exitFailed || out != "" || !strings.Contains(errs, "apt-get install prometheus") {
+		t.Errorf("exit code %d, %q and %q", code, out, errs)
+	}
+}
+
 func TestIsTerminal(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {

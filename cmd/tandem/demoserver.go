@@ -15,8 +15,10 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/demo"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
+	"github.com/tandem-rpc/tandem/plugin/metrics"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/telemetry/prom"
 )
 
 // demoServer is the hidden command of the demo's server processes.
@@ -40,6 +42,7 @@ func newDemoServer(sh *shell) *cobra.Command {
 	cmd.Flags().StringVar(&role.Name, "name", "", "ID of the instance")
 	cmd.Flags().StringVar(&role.Registry, "registry", "", "target of the registry")
 	cmd.Flags().StringVar(&role.Journal, "journal", "", "file for the ledger's executions")
+	cmd.Flags().BoolVar(&role.Metrics, "metrics", false, "serve metrics for Prometheus")
 	return cmd
 }
 
@@ -63,11 +66,20 @@ func runDemoServer(sh *shell, role demo.Role) error {
 		return err
 	}
 	defer func() { _ = leave() }() // the server has left the list
-	srv, err := demoServerFor(sh, role.Name, list, holder, ledger)
-	if err != nil {
+	m := metrics.New()
+	srv := newDemoServerOf(sh, &role, list, m, holder)
+	if err := errors.Join(services.Register(srv), ledger.Serve(srv)); err != nil {
 		return err
 	}
 	defer func() { _ = srv.Close() }() // the process is ending anyway
+	if role.Metrics {
+		address, end, err := demo.ServeMetrics(context.Background(), prom.Collector(m), prom.ServerCollector(srv))
+		if err != nil {
+			return err
+		}
+		defer end()
+		fmt.Fprintln(sh.out, "metrics", address)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve("tcp", "127.0.0.1:0") }()
 	select {
@@ -80,15 +92,16 @@ func runDemoServer(sh *shell, role demo.Role) error {
 	}
 }
 
-func demoServerFor(sh *shell, name string, list registry.Registrar, holder *services.Holder, ledger *services.Ledger) (*server.Server, error) {
+// newDemoServerOf returns the server of a role, with metrics if they are wanted.
+func newDemoServerOf(sh *shell, role *demo.Role, list registry.Registrar, m *metrics.Metrics, holder *services.Holder) *server.Server {
 	registrar := services.Announce(list, func(in tandem.Instance) {
 		fmt.Fprintln(sh.out, "ready", in.Endpoints[0].Address)
 	})
-	srv := server.New(
-		server.WithInterceptors(holder.Intercept),
-		server.WithRegistrar(registrar, tandem.Instance{ID: name}),
-	)
-	return srv, errors.Join(services.Register(srv), ledger.Serve(srv))
+	opts := []server.Option{server.WithInterceptors(holder.Intercept), server.WithRegistrar(registrar, tandem.Instance{ID: role.Name})}
+	if role.Metrics {
+		opts = append(opts, server.WithPlugins(m))
+	}
+	return server.New(opts...)
 }
 
 // drain shuts a server down gracefully and prints its progress.

@@ -40,11 +40,14 @@ func exitCode(err error) int {
 	var usage usageError
 	var call *tandem.Error
 	var check checkError
+	var last replError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &check):
 		return check.code
+	case errors.As(err, &last):
+		return last.code
 	case errors.As(err, new(uncheckedError)):
 		return int(doctor.Unknown)
 	case errors.As(err, &usage):

@@ -12,10 +12,12 @@ replace (
 	github.com/tandem-rpc/tandem/registry/nacos => ../../registry/nacos
 	github.com/tandem-rpc/tandem/registry/redis => ../../registry/redis
 	github.com/tandem-rpc/tandem/registry/zookeeper => ../../registry/zookeeper
+	github.com/tandem-rpc/tandem/telemetry => ../../telemetry
 )
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -28,9 +30,11 @@ require (
 	github.com/tandem-rpc/tandem/registry/nacos v0.0.0
 	github.com/tandem-rpc/tandem/registry/redis v0.0.0
 	github.com/tandem-rpc/tandem/registry/zookeeper v0.0.0
+	github.com/tandem-rpc/tandem/telemetry v0.0.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/net v0.62.0
+	golang.org/x/term v0.47.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )
@@ -38,6 +42,7 @@ require (
 require (
 	connectrpc.com/connect v1.21.1 // indirect
 	github.com/armon/go-metrics v0.4.1 // indirect
+	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
@@ -63,6 +68,10 @@ require (
 	github.com/mattn/go-isatty v0.0.22 // indirect
 	github.com/miekg/dns v1.1.73 // indirect
 	github.com/mitchellh/go-homedir v1.1.0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
 	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect

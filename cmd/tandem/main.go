@@ -44,7 +44,7 @@ func run(ctx context.Context, sh *shell, args []string) int {
 	root := newRoot(sh)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errShown) && !errors.As(err, new(checkError)) {
+	if err != nil && !errors.Is(err, errShown) && !errors.As(err, new(checkError)) && !errors.As(err, new(replError)) {
 		fmt.Fprintln(sh.err, "tandem:", listing.Printable(describe(err)))
 	}
 	return exitCode(err)

@@ -13,8 +13,8 @@ import (
 // newRoot returns the command with all its verbs.
 func newRoot(sh *shell) *cobra.Command {
 	root := group("tandem COMMAND", "Calls and serves methods, and shows and changes what a cluster does.",
-		newDemo(sh), newServe(sh), newCall(sh), newBench(sh), newLs(sh), newDescribe(sh), newTop(sh), newTap(sh), newConsole(sh), newInstance(sh), newPolicy(sh), newRegistry(sh),
-		newCheck(sh), newProxy(sh), newContext(sh), newCompletion(sh), newVersion(sh), newDemoServer(sh))
+		newDemo(sh), newServe(sh), newCall(sh), newREPL(sh), newBench(sh), newLs(sh), newDescribe(sh), newTop(sh), newTap(sh), newConsole(sh), newInstance(sh), newPolicy(sh), newRegistry(sh),
+		newCheck(sh), newProxy(sh), newContext(sh), newCompletion(sh), newVersion(sh), newDemoServer(sh), newDemoPrometheus(sh))
 	root.SetIn(sh.in)
 	root.SetOut(sh.out)
 	root.SetErr(sh.err)

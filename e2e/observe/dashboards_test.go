@@ -128,11 +128,11 @@ func TestDashboardFiles(t *testing.T) {
 	}
 }
 
-// exported are the metrics that docs/metrics.md lists, which is compared with a scrape in
+// exported are the metrics that docs/reference/metrics.md lists, which is compared with a scrape in
 // telemetry/prom.
 func exported(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/metrics.md")
+	text, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

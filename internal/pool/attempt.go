@@ -102,6 +102,9 @@ func (p *Pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt
 		if m = p.connectForCall(n); m == nil {
 			return attempt{}, true, unavailable("instance %q has just left %s", n.Instance.ID, p.cfg.Target)
 		}
+		if p.health.open(m, call) { // it could not be known before
+			return attempt{}, false, p.noInstance(p.view.Load(), call)
+		}
 	}
 	s := m.link().live.Load()
 	if s == nil {
@@ -342,6 +345,8 @@ func (p *Pool) RuleOf(made *tandem.Call) *rules.Rule {
 
 func (p *Pool) noInstance(v *view, call *tandem.Call) error {
 	switch named := v.memberOf(call.Pin); {
+	case named != nil && named.isForcedOpen():
+		return unavailable("instance %q of %s gets no calls: its circuit breaker is %s", call.Pin, p.cfg.Target, p.health.forcedText(call.Pin))
 	case p.health.open(named, call):
 		return unavailable("the circuit breaker of %s is open at %q", call.Method, call.Pin)
 	case v.withheld[call.Pin] != "":

@@ -37,6 +37,7 @@ type InstanceState struct {
 	Unusable string
 	Suspect  string
 	Breaker  string
+	Forced   time.Time
 	Method   string
 	Throttle float64
 	InFlight int64
@@ -97,7 +98,11 @@ func (p *Pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceStat
 	}
 	if m := v.member(n); m != nil {
 		s.Breaker = m.breaker.State(balance.Now()).String()
+		s.Forced = p.health.forcedUntil(n.Instance.ID)
 		s.Throttle = m.throttles.share(call.Method, &p.cfg)
+		if call.Method == "" { // it is about instances alone, and there is no such method to keep a breaker for
+			return s
+		}
 		if b := p.health.method(m, call); b != nil {
 			s.Method = b.State(balance.Now()).String()
 		}
@@ -119,6 +124,8 @@ func (p *Pool) unusable(v *view, n *balance.Node, call *tandem.Call) string {
 		return "not connected"
 	case !m.well() && !p.health.panics(v):
 		return "suspect: it does not answer pings"
+	case m.isForcedOpen():
+		return "its circuit breaker is " + p.health.forcedText(n.Instance.ID)
 	case p.health.open(m, call):
 		return "the method's circuit breaker is open"
 	case !m.breaker.Closed() && !p.health.passes(v, m):

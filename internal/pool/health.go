@@ -27,7 +27,7 @@ func faulty(err error) bool {
 // health keeps the breakers of a pool's members.
 type health struct {
 	out  atomic.Int64 // members that get no calls: their breakers are not closed, or they are silent
-	shut atomic.Int64 // methods' breakers that are not closed
+	shut atomic.Int64 // methods' breakers that are not closed, and members' breakers that are forced open
 
 	pool *Pool
 	next atomic.Int64 // time of the next outlier check, by balance.Now
@@ -35,6 +35,7 @@ type health struct {
 	mu       sync.Mutex // held to check for outliers, to count, and to make breakers of methods
 	outliers *resilience.Outliers
 	looked   time.Duration // time of the last outlier check
+	forces   map[string]*force
 
 	ejections atomic.Uint64 // times that a member's breaker has opened after it was closed
 }
@@ -64,6 +65,7 @@ func (h *health) steer(v *view) {
 		} else {
 			m.breaker.Reset()
 			m.slow.Store(0)
+			h.forceLocked(m.peer.Instance, m.breaker)
 		}
 		kept := map[string]*resilience.Breaker{}
 		for method, b := range m.breakers() {
@@ -76,17 +78,22 @@ func (h *health) steer(v *view) {
 	}
 }
 
-// breaker makes the breaker of a new member.
-func (h *health) breaker() *resilience.Breaker {
+// breaker makes the breaker of a new member, the instance of that ID.
+func (h *health) breaker(id string) *resilience.Breaker {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var config resilience.BreakerConfig
 	if e := h.rules().Ejection; e != nil {
-		return resilience.NewBreaker(e.Breaker)
+		config = e.Breaker
 	}
-	return resilience.NewBreaker(resilience.BreakerConfig{})
+	b := resilience.NewBreaker(config)
+	h.forceLocked(id, b)
+	return b
 }
 
 // passes reports whether a member whose breaker is not closed may get a call.
 func (h *health) passes(v *view, m *member) bool {
-	return h.panics(v) || m.breaker.Ready(balance.Now())
+	return h.panics(v) && !m.isForcedOpen() || m.breaker.Ready(balance.Now())
 }
 
 // panics reports whether more members are left out than MaxShare allows: then none is left out,
@@ -133,10 +140,14 @@ func (m *member) breakers() map[string]*resilience.Breaker {
 	return nil
 }
 
-// open reports whether the breaker of the call's method is open at a member.
+// open reports whether the breaker of the call's method is open at a member, or the member's own is
+// forced open.
 func (h *health) open(m *member, call *tandem.Call) bool {
 	if h.shut.Load() == 0 || m == nil {
 		return false
+	}
+	if m.isForcedOpen() {
+		return true
 	}
 	b := h.method(m, call)
 	return b != nil && !b.Ready(balance.Now())
@@ -158,7 +169,7 @@ func (h *health) admit(v *view, m *member, call *tandem.Call) bool {
 	if m == nil || h.out.Load()+h.shut.Load() == 0 {
 		return true
 	}
-	if !m.breaker.Closed() && !h.panics(v) && !m.breaker.Admit(balance.Now()) {
+	if !m.breaker.Closed() && (!h.panics(v) || m.isForcedOpen()) && !m.breaker.Admit(balance.Now()) {
 		return false
 	}
 	if b := h.method(m, call); b != nil && !b.Closed() && !b.Admit(balance.Now()) {
@@ -300,6 +311,9 @@ func (h *health) count() {
 	for m := range h.pool.view.Load().all() {
 		if !m.breaker.Closed() || m.silent() {
 			out++
+		}
+		if m.isForcedOpen() {
+			shut++
 		}
 		for _, b := range m.breakers() {
 			if !b.Closed() {

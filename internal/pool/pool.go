@@ -130,7 +130,7 @@ func (p *Pool) arrangeLocked(v adapter.View) {
 // join starts the links to a new instance.
 func (p *Pool) join(in *tandem.Instance) *member {
 	m := &member{
-		instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker(),
+		instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker(in.ID),
 	}
 	if m.links = m.one[:]; p.cfg.Connections > 1 {
 		m.links = make([]link, p.cfg.Connections)
@@ -277,6 +277,7 @@ func (p *Pool) Close() {
 	}
 	p.openFirst()
 	p.ready.abandon()
+	p.health.endForces()
 	p.mu.Unlock()
 	for s := range retired {
 		s.Close()

@@ -11,7 +11,7 @@ import (
 
 // ClientCollector returns a collector of what a client knows of its target, with the label target:
 // instances by state, connections, circuit breakers, the retry budget, the age of the list, and
-// the policy that is in force. docs/metrics.md lists the metrics. Clients of one registry of
+// the policy that is in force. docs/reference/metrics.md lists the metrics. Clients of one registry of
 // Prometheus must have different targets: give a second client of a target another label with
 // [prometheus.WrapRegistererWith]. It is safe for concurrent use.
 func ClientCollector(c *client.Client) prometheus.Collector {

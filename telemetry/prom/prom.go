@@ -18,7 +18,7 @@
 //
 // The histogram's bounds are those of [metrics.Bound]. Calls of sampled traces are its exemplars,
 // with trace_id and span_id: Prometheus sees them if the handler has EnableOpenMetrics and it runs
-// with --enable-feature=exemplar-storage. docs/metrics.md lists all metrics with their labels.
+// with --enable-feature=exemplar-storage. docs/reference/metrics.md lists all metrics with their labels.
 package prom
 
 import (

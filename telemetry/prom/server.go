@@ -8,7 +8,7 @@ import (
 
 // ServerCollector returns a collector of the state of a server: connections by protocol, memory
 // of requests, registrations, and its overload control, which [OverloadCollector] exports alone:
-// register one of the two. docs/metrics.md lists the metrics. It is safe for concurrent use.
+// register one of the two. docs/reference/metrics.md lists the metrics. It is safe for concurrent use.
 func ServerCollector(s *server.Server) prometheus.Collector {
 	desc := func(what, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName("tandem", "server", what), help, labels, nil)

@@ -55,10 +55,10 @@ func cluster(t *testing.T) *prometheus.Registry {
 	return all
 }
 
-// documented is a row of the table in docs/metrics.md, as text.
+// documented is a row of the table in docs/reference/metrics.md, as text.
 var documented = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| [^|]+ \\|([^|]*)\\|")
 
-// docs/metrics.md lists the metrics of a scrape with their types and labels, and no others.
+// docs/reference/metrics.md lists the metrics of a scrape with their types and labels, and no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	families, err := cluster(t).Gather()
 	if err != nil {
@@ -74,7 +74,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 		scraped = append(scraped, row(f.GetName(), strings.ToLower(f.GetType().String()), labels))
 	}
-	text, err := os.ReadFile("../../docs/metrics.md")
+	text, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +87,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	for _, s := range scraped {
 		if !slices.Contains(described, s) {
-			t.Errorf("not in docs/metrics.md: %s", s)
+			t.Errorf("not in docs/reference/metrics.md: %s", s)
 		}
 	}
 	for _, d := range described {
 		if !slices.Contains(scraped, d) {
-			t.Errorf("docs/metrics.md has a metric that a scrape does not: %s", d)
+			t.Errorf("docs/reference/metrics.md has a metric that a scrape does not: %s", d)
 		}
 	}
 }

@@ -30,6 +30,7 @@ type cluster struct {
 	dir      string
 	registry string // target of the servers' list
 	command  func(Role) *exec.Cmd
+	observer *observer // nil if no Prometheus runs
 
 	mu      sync.Mutex
 	order   []string // names, in the order of their starts
@@ -109,7 +110,7 @@ const startTime = 10 * time.Second
 
 // start starts a server and waits until it is listed.
 func (c *cluster) start(ctx context.Context, name string) error {
-	p, err := spawn(c.command(Role{Name: name, Registry: c.registry, Journal: c.journal(name)}))
+	p, err := spawn(c.command(Role{Name: name, Registry: c.registry, Journal: c.journal(name), Metrics: c.observer != nil}))
 	if err != nil {
 		return fmt.Errorf("demo: starting %s: %w", name, err)
 	}
@@ -119,7 +120,7 @@ func (c *cluster) start(ctx context.Context, name string) error {
 	select {
 	case <-p.ready:
 		c.set(name, p, serving)
-		return nil
+		return c.observer.scrape(name, p.metricsAt())
 	case <-p.done:
 		err = fmt.Errorf("it has ended (%s)%s", p.cmd.ProcessState, p.said())
 	case <-ctx.Done():
@@ -154,7 +155,7 @@ func (c *cluster) drain(ctx context.Context, name string) (*process, error) {
 		return p, err
 	}
 	c.set(name, p, drained)
-	return p, nil
+	return p, c.observer.scrape(name, "") // a server that is killed stays, so that it is seen to be down
 }
 
 // stopTime bounds the shutdown of a server without calls.

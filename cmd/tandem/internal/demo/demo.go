@@ -14,11 +14,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin/metrics"
+	"github.com/tandem-rpc/tandem/telemetry/prom"
 )
 
 // Config says what to run.
@@ -33,6 +36,10 @@ type Config struct {
 	Registry string          // target of the servers' list; "" is a temporary directory
 	Client   []client.Option // options that the client needs for the registry
 
+	// Prometheus returns the command that runs a Prometheus with the arguments, which ends when its
+	// standard input does: it observes the servers and the client. nil means none.
+	Prometheus func(args ...string) *exec.Cmd
+
 	// Command returns the command that runs a server process, which ends when
 	// its standard input does. See [Role].
 	Command func(Role) *exec.Cmd
@@ -42,6 +49,7 @@ type Config struct {
 
 // Role is the configuration of a server process. The process must print
 //
+//	metrics ADDRESS   before that, where Prometheus finds its metrics, if it has any
 //	ready ADDRESS     when it is listed in the registry
 //	draining N        on SIGTERM, N being the number of running calls
 //	drained N         when it has drained, N being the number of calls that still run
@@ -49,6 +57,7 @@ type Role struct {
 	Name     string // the ID of its instance
 	Registry string // target to register at
 	Journal  string // file for the executions of the ledger
+	Metrics  bool   // serve metrics
 }
 
 // Check returns an error for the first setting that is out of range.
@@ -80,6 +89,10 @@ func Run(ctx context.Context, cfg Config) error {
 	defer func() { _ = os.RemoveAll(dir) }() // if it fails, a temporary directory is left
 	r := newRun(cfg, dir)
 	defer r.cluster.killAll()
+	if err := r.observe(ctx, dir); err != nil {
+		return err
+	}
+	defer r.cluster.observer.stop()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -112,6 +125,19 @@ func newRun(cfg Config, dir string) *run {
 	}
 }
 
+// observe starts Prometheus if it is wanted.
+func (r *run) observe(ctx context.Context, dir string) (err error) {
+	if r.cfg.Prometheus == nil {
+		return nil
+	}
+	r.cluster.observer, err = startObserver(ctx, r.cfg.Prometheus, dir)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	fmt.Fprint(r.cfg.Out, r.cluster.observer.guide())
+	return nil
+}
+
 // begin starts the servers and the client.
 func (r *run) begin(ctx context.Context) error {
 	if err := r.cluster.startAll(ctx, r.plan.initial); err != nil {
@@ -121,14 +147,24 @@ func (r *run) begin(ctx context.Context) error {
 	if r.cfg.Failover {
 		mode = client.Failover
 	}
-	c, err := client.Dial(r.cluster.registry, append(r.cfg.Client,
+	opts := append(slices.Clone(r.cfg.Client),
 		client.WithFailMode(mode),
 		client.WithBalancer(balance.RoundRobin()), // so that each server has running calls at a fault
-		client.WithAttemptInterceptors(r.stats.intercept))...)
+		client.WithAttemptInterceptors(r.stats.intercept))
+	m := metrics.New()
+	if r.cluster.observer != nil {
+		opts = append(opts, client.WithPlugins(m))
+	}
+	c, err := client.Dial(r.cluster.registry, opts...)
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	r.client = c
+	if r.cluster.observer != nil {
+		if err := r.cluster.observer.expose(ctx, "client", prom.Collector(m), prom.ClientCollector(c)); err != nil {
+			return errors.Join(fmt.Errorf("demo: %w", err), c.Close())
+		}
+	}
 	r.load = &load{client: c, plan: r.plan, stats: r.stats, slots: make(chan struct{}, maxInFlight)}
 	return nil
 }

@@ -26,9 +26,10 @@ type process struct {
 
 	mu       sync.Mutex
 	address  string
-	running  int  // running calls when it began to drain
-	left     int  // running calls when it had drained
-	drained  bool // it has reported that it has drained
+	metrics  string // address of its metrics; "" if it has none
+	running  int    // running calls when it began to drain
+	left     int    // running calls when it had drained
+	drained  bool   // it has reported that it has drained
 	readyYet bool
 
 	err error // how it ended; valid when done is closed
@@ -79,6 +80,8 @@ func (p *process) handleLine(line string) {
 			p.address, p.readyYet = rest, true
 			close(p.ready)
 		}
+	case "metrics":
+		p.metrics = rest
 	case "draining":
 		_, err = fmt.Sscan(rest, &p.running)
 	case "drained":
@@ -126,6 +129,13 @@ func (p *process) ended(ctx context.Context, patience time.Duration) error {
 	case <-ctx.Done():
 		return fmt.Errorf("process %d has not ended: %w%s", p.pid(), ctx.Err(), p.said())
 	}
+}
+
+// metricsAt returns the address of the process's metrics, "" if it has none.
+func (p *process) metricsAt() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.metrics
 }
 
 // drainReport returns what the process has reported about its drain.

@@ -1,0 +1,338 @@
+// Types of console/api.go, and of what it contains of packages admin, client, override and tandem.
+// Durations are nanoseconds, times RFC 3339. A list or map of Go may be null.
+
+export type List<T> = readonly T[] | null
+export type Counts = Readonly<Record<string, number>> | null
+export type Nanos = number
+export type Time = string
+
+export type Role = 'viewer' | 'developer' | 'operator' | 'administrator'
+
+export interface Session {
+  name: string
+  role: Role | string
+  readOnly: boolean
+  sources: List<Source>
+  version: string
+}
+
+export interface Source {
+  name: string
+  lists: number
+  error?: string
+  at: Time
+  documents: boolean
+}
+
+export interface Second {
+  calls: number
+  failed: number
+}
+
+export interface Overview {
+  services: number
+  instances: Counts
+  rate: number
+  errorRate: number
+  answering: number
+  silent: number
+  versions: Counts
+  sources: List<Source>
+  top: List<ServiceRow>
+  rollouts: List<Rollout>
+  changes: List<ChangeRow>
+  perSecond: List<Second>
+}
+
+export interface Services {
+  services: List<ServiceRow>
+  at: Time
+}
+
+export interface ServiceRow {
+  source: string
+  list: string
+  service: string
+  instances: Counts
+  versions: List<string>
+  zones: List<string>
+  protocols: List<string>
+  rate: number
+  errorRate: number
+  p99: Nanos
+  policy?: string
+  overrides: number
+  perSecond?: List<number>
+}
+
+export interface Service extends ServiceRow {
+  methods: List<MethodFigure>
+  rows: List<InstanceRow>
+  consumers: List<Consumer>
+  set: List<Override>
+  schema?: unknown
+}
+
+export interface MethodFigure {
+  method: string
+  kind?: string
+  safe?: boolean
+  calls: number
+  running: number
+  rate: number
+  errorRate: number
+  errors?: Counts
+  p50: Nanos
+  p90: Nanos
+  p99: Nanos
+  p999: Nanos
+  perSecond?: List<Second>
+  heatWindow?: Nanos
+  heat?: List<List<HeatCell>>
+}
+
+export interface HeatCell {
+  took: Nanos
+  calls: number
+}
+
+export interface Endpoint {
+  transport: string
+  address: string
+}
+
+export interface InstanceRow {
+  id: string
+  endpoints: List<Endpoint>
+  services?: List<string>
+  weight?: number
+  version?: string
+  zone?: string
+  group?: string
+  tags?: Readonly<Record<string, string>> | null
+  started?: Time
+  incarnation?: string
+  load?: { at: Time; rate: number; inFlight: number; queued?: number } | null
+  list: string
+  state: string
+  why?: string
+  until?: Time
+  set: number
+  running: number
+  rate: number
+  errorRate: number
+  p99: Nanos
+  admin: boolean
+  error?: string
+}
+
+export interface Info {
+  host: string
+  pid: number
+  command: string
+  began: Time
+  go: string
+  module?: string
+  version?: string
+  revision?: string
+  tandem?: string
+  gomaxprocs: number
+  goroutines: number
+  heapBytes: number
+  logLevel?: string
+  role: string
+  addresses: List<string>
+  services: List<string>
+  clients: List<string>
+  payloads: boolean
+}
+
+// Go writes the fields of tandem.Setting with or without tags; settingOf takes both.
+export interface Setting {
+  name: string
+  value: string
+  from: string
+}
+
+export interface Instance extends InstanceRow {
+  info?: Info | null
+  methods?: List<MethodFigure>
+  connections?: unknown
+  runningCalls?: unknown
+  settings?: List<Readonly<Record<string, unknown>>>
+  clients?: List<Consumer>
+}
+
+export interface Consumer {
+  list: string
+  instance: string
+  client: string
+  rate: number
+  errorRate: number
+  p99: Nanos
+  methods?: List<MethodFigure>
+  balancer?: string
+  policy?: string
+  instances?: List<InstanceState>
+  retryBudget: number
+}
+
+export interface InstanceState {
+  id: string
+  unusable?: string
+  suspect?: string
+  breaker: string
+  methodBreaker?: string
+  throttle?: number
+  inFlight: number
+  latency: Nanos
+  calls: number
+  failed: number
+  weight: number
+}
+
+export interface Topology {
+  nodes: List<Node>
+  edges: List<Edge>
+  cut: number
+}
+
+export interface Node {
+  id: string
+  name: string
+  rate: number
+  errorRate: number
+  instances: number
+}
+
+export interface Edge {
+  from: string
+  to: string
+  rate: number
+  errorRate: number
+  p99: Nanos
+  protocols: List<string>
+}
+
+export interface Rollout {
+  list: string
+  kind: 'policy' | 'overrides' | string
+  version: string
+  applied: number
+  pending: number
+  refused: number
+  text: string
+}
+
+export interface ChangeRow {
+  list: string
+  kind: 'policy' | 'overrides' | 'process' | string
+  revision: string
+  at: Time
+  by: string
+  why?: string
+  what: string
+  undone?: boolean
+}
+
+export type OverrideState = 'enabled' | 'disabled' | 'draining'
+
+export interface Override {
+  instance?: string
+  labels?: Readonly<Record<string, string>>
+  state?: OverrideState
+  weight?: number
+  from?: number
+  ramp?: string // as Go prints durations: "5m0s"
+  by?: string
+  why?: string
+  at?: Time
+  until?: Time
+}
+
+export interface EditRequest {
+  list: string
+  set: readonly Override[]
+  clear?: readonly string[]
+  why: string
+  confirm?: string
+  dryRun?: boolean
+}
+
+export interface Edit {
+  revision?: string
+  rows: List<InstanceRow>
+  share: number
+  left: number
+  empties: boolean
+}
+
+export interface PolicyView {
+  key: string
+  text: string
+  policy?: unknown
+  error?: string
+  revision: string
+  history: List<ChangeRow>
+  rollout?: Rollout | null
+  schema: unknown
+}
+
+export interface PutPolicyRequest {
+  list: string
+  key: string
+  text: string
+  base: string
+  why: string
+  dryRun?: boolean
+}
+
+export interface RestoreRequest {
+  list: string
+  kind: 'policy' | 'overrides'
+  key?: string
+  revision: string
+  why: string
+}
+
+export interface Profile {
+  name: string
+  data: string // base64
+}
+
+export interface TapEvent {
+  trace: string
+  span: string
+  client?: string
+  method: string
+  peer?: string
+  protocol?: string
+  began: Time
+  took: Nanos
+  code: string
+  error?: string
+  kind: string
+  metadata?: Readonly<Record<string, string>> | null
+  request?: unknown
+  reply?: unknown
+  missed?: number
+}
+
+// Calls maps the names of the API to their requests and answers.
+export interface Calls {
+  Session: [Record<string, never>, Session]
+  Overview: [Record<string, never>, Overview]
+  Services: [{ filter?: string }, Services]
+  Service: [{ list: string; service: string }, Service]
+  Instance: [{ list: string; instance: string }, Instance]
+  Topology: [{ center: string; hops: number }, Topology]
+  Edit: [EditRequest, Edit]
+  Policy: [{ list: string; key: string }, PolicyView]
+  PutPolicy: [PutPolicyRequest, PolicyView]
+  Restore: [RestoreRequest, unknown]
+  Profile: [{ list: string; instance: string; kind: string; for?: Nanos; text?: boolean }, Profile]
+}
+
+export type Name = keyof Calls
+export type RequestOf<N extends Name> = Calls[N][0]
+export type AnswerOf<N extends Name> = Calls[N][1]

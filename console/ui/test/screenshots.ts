@@ -1,0 +1,47 @@
+// Makes pictures of the screens in test-output: npm run screenshots [WORD in the name]
+import { mkdirSync } from 'node:fs'
+import { cart, large, open, query, start } from './browser.ts'
+
+const wanted = process.argv[2] ?? ''
+const out = new URL('../test-output/', import.meta.url).pathname
+mkdirSync(out, { recursive: true })
+
+const screens: Readonly<Record<string, string>> = {
+  overview: query('overview'),
+  services: query('services', { sort: '-rate' }),
+  methods: query('service', cart),
+  instances: query('service', { ...large, tab: 'instances' }),
+  consumers: query('service', { ...cart, tab: 'consumers' }),
+  servicePolicies: query('service', { ...cart, tab: 'policies' }),
+  schema: query('service', { ...cart, tab: 'schema' }),
+  instance: query('instance', { ...cart, instance: 'cart-5af-2' }),
+  connections: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'connections' }),
+  settings: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'settings' }),
+  profiles: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'profiles' }),
+  policies: query('policies', { list: cart.list }),
+  topology: query('topology', { center: 'Order', hops: '1' }),
+  calls: query('calls', { list: cart.list }),
+}
+
+const lab = await start()
+for (const look of [{ theme: 'light', language: 'en' }, { theme: 'dark', language: 'zh' }] as const) {
+  const { page, context, complaints } = await open(lab, look)
+  for (const [name, address] of Object.entries(screens)) {
+    if (!name.includes(wanted)) continue
+    await page.goto(lab.base + address)
+    await page.waitForSelector('.main h1')
+    await page.waitForTimeout(1200)
+    await page.screenshot({ path: `${out}${name}-${look.theme}-${look.language}.png` })
+  }
+  if ('dialog'.includes(wanted)) {
+    await page.goto(lab.base + screens['instances'])
+    await page.locator('.table-body input').nth(2).check()
+    await page.locator('.table-body input').nth(4).check()
+    await page.locator('.bar .button').nth(1).click()
+    await page.waitForSelector('.effect-rows')
+    await page.screenshot({ path: `${out}dialog-${look.theme}-${look.language}.png` })
+  }
+  for (const c of complaints) console.error(look.theme, c)
+  await context.close()
+}
+await lab.stop()
