@@ -26,10 +26,10 @@ func SlowStart(window time.Duration, next Policy) Policy {
 //
 // which is Envoy's formula with its default of a tenth: aggressions above 1 give it more at
 // first, those below 1 less. What next picks is taken with this probability, else next picks
-// again, at most eight times; if it prefers a new instance to all others, that one is excluded.
-// If all are new, the oldest of those that were picked gets the call. Policies that choose by a
-// call's key are exempt: the instance of a key gets all of its calls. So is a next that narrows
-// the choice or stays with an instance.
+// again, at most eight times in all; a refused instance that is picked again is excluded, unless
+// next narrows the choice or stays with an instance. If all are new, the oldest of those that
+// were picked gets the call. Policies that choose by a call's key are exempt: the instance of a
+// key gets all of its calls.
 func SlowStartCurve(window time.Duration, aggression float64, next Policy) Policy {
 	if !(aggression > 0) { // nor NaN
 		aggression = 1
