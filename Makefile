@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -204,6 +204,21 @@ generated: ## Generate again, and fail if that changed a file (needs protoc)
 
 docs: ## Check the house rules, the links and the snippets of the documentation
 	GOWORK=off $(GO) test ./internal/housecheck .
+
+npm = cd console/ui && npm ci --no-audit --no-fund --silent && npm run --silent
+
+console: ## Build the console's page into console/dist; installs Node.js as root, and packages of npm
+	@.ci/install node:nodejs npm:npm
+	$(npm) build
+
+console-check: console ## Build the console's page, run its tests, and fail if console/dist is not what is built
+	cd console/ui && npm run --silent test && npm run --silent sizes
+	@git diff --exit-code --stat -- console/dist && [ -z "$$(git status --porcelain -- console/dist)" ] || { echo "console/dist is stale: commit what make console has built" >&2; exit 1; }
+
+console-e2e: ## Test the console in Chromium: every screen with a generated cluster, and changes with a real one in etcd; installs what it needs as root
+	@.ci/install node:nodejs npm:npm chromium:chromium etcd:etcd-server
+	$(GO) build -o $(BIN)/tandem ./cmd/tandem
+	$(npm) build && npm run --silent e2e && TANDEM=$(BIN)/tandem npm run --silent cluster
 
 site: ## Build the documentation as a web site into .bin/site, and check that it loads nothing from other origins; installs Node.js as root, and packages of npm
 	docs/site/build.sh $(BIN)/site-npm $(BIN)/site

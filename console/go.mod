@@ -2,6 +2,8 @@ module github.com/tandem-rpc/tandem/console
 
 go 1.26.0
 
+ignore ./ui
+
 replace (
 	github.com/tandem-rpc/tandem => ..
 	github.com/tandem-rpc/tandem/policy/yaml => ../policy/yaml
