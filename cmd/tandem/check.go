@@ -146,18 +146,19 @@ func (f *checkFlags) facts(ctx context.Context, h *holdings) *doctor.Facts {
 	if config := h.place.tls; config != nil && len(config.Certificates) > 0 {
 		facts.Client = config.Certificates[0].Leaf
 	}
-	facts.Probes = f.probe(ctx, facts.Instances, introspect.Access{TLS: h.place.tls, Token: h.place.token})
+	facts.Probes, facts.Late = f.probe(ctx, facts.Instances, introspect.Access{TLS: h.place.tls, Token: h.place.token})
 	return facts
 }
 
-// probe connects to the endpoints of instances.
-func (f *checkFlags) probe(ctx context.Context, list []tandem.Instance, access introspect.Access) map[string][]*doctor.Probed {
-	probes := make(map[string][]*doctor.Probed)
+// probe connects to the endpoints of instances. late says that ctx ended before all had answered or
+// failed by themselves; those that had not are not said to be down.
+func (f *checkFlags) probe(ctx context.Context, list []tandem.Instance, access introspect.Access) (probes map[string][]*doctor.Probed, late bool) {
+	probes = make(map[string][]*doctor.Probed)
 	slots := make(chan struct{}, f.parallel)
 	var running sync.WaitGroup
 	for i := range list[:min(len(list), max(f.most, 0))] {
-		if ctx.Err() != nil {
-			break // the rest is not known to be down
+		if late = ctx.Err() != nil; late {
+			break
 		}
 		in := &list[i]
 		of := make([]*doctor.Probed, len(in.Endpoints))
@@ -166,14 +167,17 @@ func (f *checkFlags) probe(ctx context.Context, list []tandem.Instance, access i
 			slots <- struct{}{} // each of them ends by its timeout
 			running.Go(func() {
 				defer func() { <-slots }()
-				ctx, cancel := context.WithTimeout(ctx, f.timeout)
+				within, cancel := context.WithTimeout(ctx, f.timeout)
 				defer cancel()
-				of[n] = doctor.Probe(ctx, e, access)
+				of[n] = doctor.Probe(within, e, access)
+				if ctx.Err() != nil && (of[n].Err != nil || of[n].HealthOf != nil) {
+					of[n] = &doctor.Probed{Endpoint: e, Skipped: "the time was over"}
+				}
 			})
 		}
 	}
 	running.Wait()
-	return probes
+	return probes, late || ctx.Err() != nil
 }
 
 // checkedPolicy reads a policy in a file or in a registry, with the reports of clients.

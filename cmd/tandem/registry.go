@@ -219,7 +219,7 @@ func overridesIn(documents []heldDocument) *override.Overrides {
 func (h *holdings) list(ctx context.Context) ([]tandem.Instance, error) {
 	list, err := registry.List(ctx, h.resolver, h.target)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("%s: the registry has not answered in %v: %w", registry.Redact(h.place.target), listTimeout, err)
+		return nil, fmt.Errorf("%s: the registry has not answered in time: %w", registry.Redact(h.place.target), err)
 	}
 	return list, err
 }

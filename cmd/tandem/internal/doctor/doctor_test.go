@@ -59,12 +59,13 @@ func TestJudge(t *testing.T) {
 				"ok instances.called: 1 of 3 listed instances get calls\nwarning overrides.withheld: 2 of 3 instances are withheld by operators\n" +
 				"warning instances.address b: tcp://h:1 is listed for a, too\nwarning versions: 2 with 1, 1 with 2\n" +
 				"warning clocks b: it started 1m0s in the future\nwarning load.age b: its load was last reported 1h0m0s ago\n" +
-				"warning clocks b: an override by ann was set 1h0m0s in the future\n"},
-		{"documents", Facts{Instances: []tandem.Instance{a}, Overrides: &Document{Name: "/o", Text: []byte("{")}, Policies: []Document{
+				"warning clocks b: an override by ann was set 1h0m0s in the future\nok endpoints.left: 3 of 3 instances were not connected to\n"},
+		{"documents", Facts{Instances: []tandem.Instance{a}, Late: true, Overrides: &Document{Name: "/o", Text: []byte("{")}, Policies: []Document{
 			{Name: "/p", Text: []byte(`{"version": "7"}`), Reports: reports}, {Name: "/q", Text: []byte(`{"x": 1}`)}, {Name: "/r", Err: errors.New("lost")},
 		}}, "ok registry.answer: the list came in 0s\ncritical overrides.valid /o: overrides: unexpected EOF\nok instances.called: 1 of 1 listed instances get calls\n" +
 			"ok policy.valid /p: version 7\nwarning policy.rollout /p: 7 is applied by 1 of 2 clients, 1 refused: no such pick\n" +
-			"critical policy.valid /q: policy: unknown field \"x\"\ncritical policy.valid /r: lost\nok versions: 1 with 1\nok clocks: no time is in the future\n"},
+			"critical policy.valid /q: policy: unknown field \"x\"\ncritical policy.valid /r: lost\nok versions: 1 with 1\nok clocks: no time is in the future\n" +
+			"unknown endpoints.left: the time was over; 1 of 1 instances were not connected to\n"},
 		{"endpoints", Facts{Instances: []tandem.Instance{a, b, c}, Client: early, Overrides: &Document{Name: "/o", Text: []byte(`{"set": [{"instance": "b", "state": "draining"}]}`)}, Probes: map[string][]*Probed{
 			"a": {
 				{Endpoint: at("1"), Connect: time.Second, Ping: time.Second / 2, Chain: []*x509.Certificate{root, soon}, Health: introspect.NotServing},
@@ -78,6 +79,10 @@ func TestJudge(t *testing.T) {
 			"warning health a tcp://h:2 grpc: it does not say: unauthenticated\n" +
 			"ok endpoint.connect b tcp://h:1: connection refused; it is draining, so it gets no calls\n" +
 			"ok endpoint.connect c memory://c: transport memory is not checked\nwarning instances.down: 1 of 2 instances can't be called\n"},
+		{"an instance with one endpoint of two, and one with none", Facts{Instances: []tandem.Instance{a, c}, Probes: map[string][]*Probed{
+			"a": {{Endpoint: at("1"), Err: errors.New("connection refused")}, {Endpoint: at("2"), Health: introspect.Serving}},
+			"c": {{Endpoint: at("3"), Err: errors.New("connection refused")}},
+		}}, "warning instances.down: 1 of 2 instances can't be called\n"},
 	} {
 		c.facts.Now = now
 		got := said(Judge(&c.facts, limits()))

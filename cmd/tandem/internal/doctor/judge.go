@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/introspect"
 	"github.com/tandem-rpc/tandem/override"
 	"github.com/tandem-rpc/tandem/policy"
 )
@@ -44,6 +45,7 @@ type Facts struct {
 	Overrides *Document // nil if the registry keeps no documents
 	Policies  []Document
 	Probes    map[string][]*Probed // by ID of the instance; those that were not probed are missing
+	Late      bool                 // the time was over before all instances that should be were probed
 	Client    *x509.Certificate    // the client's own; nil for none
 }
 
@@ -268,33 +270,47 @@ func (j *judge) endpoints(o *override.Overrides) {
 			continue
 		}
 		by, isWithheld := withheld[in.ID]
-		bad := false
+		failed, refuses := 0, false
 		for _, p := range probes {
-			bad = j.endpoint(in.ID, p, isWithheld, string(by.State)) || bad
+			j.endpoint(in.ID, p, isWithheld, string(by.State))
+			if p.Err != nil {
+				failed++
+			}
+			refuses = refuses || p.refuses()
 		}
 		if isWithheld {
 			continue
 		}
 		asked++
-		if bad {
+		if refuses || failed == len(probes) {
 			down++
 		}
 	}
-	if rest := len(f.Instances) - len(f.Probes); rest > 0 {
-		j.add(&Finding{ID: "endpoints.left", Text: fmt.Sprintf("%d of %d instances were not connected to: --most and --total bound how many are", rest, len(f.Instances))})
+	if rest := len(f.Instances) - len(f.Probes); rest > 0 || f.Late {
+		left := Finding{ID: "endpoints.left", Text: fmt.Sprintf("%d of %d instances were not connected to", rest, len(f.Instances))}
+		if f.Late {
+			left.Severity, left.Hint = Unknown, "--total and --parallel raise what can be done"
+			left.Text = "the time was over; " + left.Text
+		}
+		j.add(&left)
 	}
 	if asked == 0 {
 		return
 	}
 	share := 100 * float64(down) / float64(asked) //nolint:mnd // percent
 	j.add(&Finding{
-		ID: "instances.down", Text: fmt.Sprintf("%d of %d instances can't be called", down, asked), Hint: "see the findings of their endpoints",
+		ID: "instances.down", Text: fmt.Sprintf("%d of %d instances can't be called", down, asked), Hint: "all their endpoints fail, or they take no calls; see the findings of their endpoints",
 		Measure: &Measure{Value: share, Unit: Percent, Warning: new(j.limits.DownWarning), Critical: new(j.limits.DownCritical)},
 	})
 }
 
-// endpoint judges one endpoint, and reports whether it can't be called.
-func (j *judge) endpoint(id string, p *Probed, withheld bool, state string) (bad bool) {
+// refuses reports whether the server says that it takes no calls.
+func (p *Probed) refuses() bool {
+	return p.Err == nil && p.Health != introspect.NoHealth && p.Health != introspect.Serving
+}
+
+// endpoint judges one endpoint.
+func (j *judge) endpoint(id string, p *Probed, withheld bool, state string) {
 	subject := p.Endpoint.String()
 	if id != subject {
 		subject = id + " " + subject
@@ -310,7 +326,7 @@ func (j *judge) endpoint(id string, p *Probed, withheld bool, state string) (bad
 	switch {
 	case p.Skipped != "":
 		j.add(&Finding{ID: "endpoint.connect", Subject: subject, Text: p.Skipped})
-		return false
+		return
 	case p.Err != nil:
 		text := p.Err.Error()
 		if withheld {
@@ -318,7 +334,7 @@ func (j *judge) endpoint(id string, p *Probed, withheld bool, state string) (bad
 		}
 		j.add(&Finding{ID: "endpoint.connect", Severity: failed, Subject: subject, Text: text, Hint: hintOf(p.Err)})
 		j.certificate("tls.expiry", subject, first(p.Chain))
-		return true
+		return
 	}
 	took := p.Connect + p.Ping
 	text := "connected in " + brief(p.Connect)
@@ -327,23 +343,21 @@ func (j *judge) endpoint(id string, p *Probed, withheld bool, state string) (bad
 	}
 	j.add(&Finding{ID: "endpoint.connect", Subject: subject, Text: text, Measure: seconds(took, l.PingWarning, l.PingCritical, false), Hint: "the network or the server is slow"})
 	j.certificate("tls.expiry", subject, first(p.Chain))
-	return j.health(subject, p, failed)
+	j.health(subject, p, failed)
 }
 
-// health judges what a server says of its health, and reports whether it wants no calls.
-func (j *judge) health(subject string, p *Probed, failed Severity) bool {
+// health judges what a server says of its health.
+func (j *judge) health(subject string, p *Probed, failed Severity) {
 	switch {
 	case p.HealthOf != nil:
 		j.add(&Finding{ID: "health", Severity: failed, Subject: subject, Text: "it does not say: " + p.HealthOf.Error(), Hint: "does the service of health checks want a token?"})
-	case p.Health == "":
+	case p.Health == introspect.NoHealth:
 		j.add(&Finding{ID: "health", Subject: subject, Text: "it has no health service"})
-	case p.Health == "SERVING":
+	case p.Health == introspect.Serving:
 		j.add(&Finding{ID: "health", Subject: subject, Text: "serving"})
 	default:
 		j.add(&Finding{ID: "health", Severity: failed, Subject: subject, Text: string(p.Health), Hint: "the server drains, or a dependency of it has failed"})
-		return true
 	}
-	return false
 }
 
 // hintOf returns what may help against an error of a connection.
