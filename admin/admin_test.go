@@ -559,9 +559,11 @@ func TestInspect(t *testing.T) {
 		if l := get[Limits](s, "Limits", LimitsRequest{}); len(l.Overload) != 1 {
 			t.Errorf("%+v", l)
 		}
-		settings := get[Settings](s, "Settings", SettingsRequest{}).Server
-		if !slices.ContainsFunc(settings, func(o tandem.Setting) bool { return o.Name == "WithLogger" && o.From == "option" }) {
-			t.Errorf("%+v", settings)
+		all := get[Settings](s, "Settings", SettingsRequest{})
+		for of, settings := range map[string][]tandem.Setting{"WithLogger": all.Server, "WithTransport": all.Clients["mem://shop"]} {
+			if !slices.ContainsFunc(settings, func(o tandem.Setting) bool { return o.Name == of && o.From == "option" }) {
+				t.Errorf("no %s in %+v", of, settings)
+			}
 		}
 		c := get[Clients](s, "Clients", ClientsRequest{}).Clients
 		if len(c) != 1 || c[0].Name != "mem://shop" || c[0].State.Connections != 1 || len(c[0].Explanation.Attempts) != 1 {

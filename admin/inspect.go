@@ -85,7 +85,8 @@ type SettingsRequest struct{}
 
 // Settings are the options in force, with where each came from.
 type Settings struct {
-	Server []tandem.Setting `json:"server"`
+	Server  []tandem.Setting            `json:"server"`
+	Clients map[string][]tandem.Setting `json:"clients"` // by name, for methods that the client's policy does not name
 }
 
 // ClientsRequest is the request of Clients, which needs the role [Viewer].
@@ -191,9 +192,12 @@ func (a *Admin) clientStates(context.Context, *ClientsRequest) (*Clients, error)
 }
 
 func (a *Admin) settings(context.Context, *SettingsRequest) (*Settings, error) {
-	out := &Settings{Server: []tandem.Setting{}}
+	out := &Settings{Server: []tandem.Setting{}, Clients: map[string][]tandem.Setting{}}
 	for _, srv := range a.watched() {
 		out.Server = append(out.Server, srv.Settings()...)
+	}
+	for name, c := range a.dialed() {
+		out.Clients[name] = c.Settings("")
 	}
 	return out, nil
 }

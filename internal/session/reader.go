@@ -215,7 +215,7 @@ func (rd *reader) fill() error {
 	before := rd.now
 	rd.now, rd.aged = rd.s.now(), false
 	rd.gap = 0
-	if !rd.waited && rd.r == 0 {
+	if !rd.waited && rd.r == 0 && rd.s.conn.CanTry() { // else nobody knows whether the read waited
 		rd.gap = rd.now - before
 	}
 	rd.s.received.Store(rd.now)

@@ -216,3 +216,34 @@ func TestSlept(t *testing.T) {
 		}
 	}
 }
+
+// Requests that come in one read after a silence have their whole time, also on a connection that
+// can't tell whether a read waited, as one with TLS.
+func TestSilenceIsNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := make(chan time.Duration, 3)
+		_, peer := acceptRaw(t, serverConfig(methods{"left": unary(func(ctx context.Context, _ []byte) ([]byte, error) {
+			deadline, _ := ctx.Deadline()
+			left <- time.Until(deadline)
+			return nil, nil
+		})}))
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		var b []byte
+		for slot := range cap(left) {
+			head := wire.AppendRequest(nil, &wire.Request{Name: wire.Name{Text: []byte("left")}, Timeout: 2 * time.Second})
+			b = append(b, rawFrame(wire.TypeRequest, wire.FlagEnd, wire.MakeStream(uint16(slot), 1), head)...)
+		}
+		time.Sleep(10 * time.Second) // virtual
+		send(t, peer, b)
+		for range cap(left) {
+			select {
+			case got := <-left:
+				if got != 2*time.Second {
+					t.Errorf("%v are left of 2 s", got)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("a request did not run")
+			}
+		}
+	})
+}
