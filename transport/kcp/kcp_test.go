@@ -38,9 +38,13 @@ func open(t testing.TB, opts ...kcp.Option) tandem.Transport {
 
 func TestBehaviour(t *testing.T) {
 	transporttest.Run(t, func(t testing.TB) transporttest.Harness {
-		return transporttest.Harness{Server: open(t), Name: "kcp", Address: loopback}
+		return transporttest.Harness{Server: open(t), Name: "kcp", Address: loopback, Within: patience}
 	})
 }
+
+// patience bounds a step: both ends, with their retransmissions, are in this process, and with
+// little processor time it takes many times as long.
+const patience = time.Minute
 
 // Parity, a key, and TLS, all at once.
 func TestBehaviourWithAllOptions(t *testing.T) {
@@ -49,7 +53,7 @@ func TestBehaviourWithAllOptions(t *testing.T) {
 		serverTLS, clientTLS := transporttest.Certificates(t)
 		return transporttest.Harness{
 			Server: transport.TLS(open(t, opts...), serverTLS), Client: transport.TLS(open(t, opts...), clientTLS),
-			Name: "kcp", Address: loopback, TLS: true,
+			Name: "kcp", Address: loopback, TLS: true, Within: patience,
 		}
 	})
 }
