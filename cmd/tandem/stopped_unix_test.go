@@ -95,10 +95,11 @@ func TestStoppedServerGetsNoCall(t *testing.T) {
 	well := func(in client.InstanceState) bool { return in.ID != "" && in.Unusable == "" && in.Suspect == "" }
 	firstIs("connected", 5*time.Second, well)
 
+	_, calm := burst(t, c, addresses[0], calls)
 	stop(t, servers[0])
 	firstIs("a suspect", bound+slack, func(in client.InstanceState) bool { return in.Suspect != "" })
-	if served, p99 := burst(t, c, addresses[0], calls); served != 0 || p99 > 50*time.Millisecond {
-		t.Errorf("%d of %d calls met the stopped server, p99 %v", served, calls, p99)
+	if served, p99 := burst(t, c, addresses[0], calls); served != 0 || p99 > 50*time.Millisecond+3*calm { // calm is long on a busy machine
+		t.Errorf("%d of %d calls met the stopped server, p99 %v, %v before", served, calls, p99, calm)
 	}
 	signalTo(t, servers[0], syscall.SIGCONT)
 	firstIs("back", 7*time.Second, well) // the longest dial and the longest backoff, in case of a reconnect
