@@ -50,7 +50,7 @@ function fieldsOfInstance(i: InstanceRow): Fields {
     name: all(i.endpoints).map((e) => e.address),
     zone: i.zone ? [i.zone] : [],
     version: i.version ? [i.version] : [],
-    protocol: all(i.endpoints).map((e) => e.transport),
+    protocol: all(i.endpoints).flatMap((e) => [e.transport, e.protocol || 'tandem']),
     state: [i.state],
     tag: Object.entries(i.tags ?? {}).map(([k, v]) => `${k}=${v}`),
   }

@@ -48,6 +48,11 @@ export function share(n: number | undefined): string {
   return (percent < 99.95 ? percent.toFixed(1) : percent.toFixed(0)) + '%'
 }
 
+// failedShare returns the share of calls that failed, of a rate of calls and a rate of failures.
+export function failedShare(of: { rate: number; errorRate: number }): number {
+  return of.rate > 0 ? Math.min(1, of.errorRate / of.rate) : 0
+}
+
 // count formats a whole number with narrow gaps between thousands.
 export function count(n: number | undefined): string {
   if (n === undefined) return none

@@ -1,5 +1,4 @@
 import { count, duration, time } from './format.ts'
-import type { Setting } from './api/types.ts'
 
 // Some answers are passed on as an instance's admin API gives them, and may gain fields. They are
 // shown as they come.
@@ -17,11 +16,10 @@ const durations = new Set(['rtt', 'took', 'age', 'waited', 'runningfor', 'timeou
 // Names of fields that are numbers, but no figures.
 const numbers = new Set(['id', 'ID', 'connection', 'Connection'])
 
-// rowsOf returns the rows of a list of objects, or of an object's first field that is a list. All
-// rows have the fields of all.
+// rowsOf returns the rows of a list of objects. All rows have the fields of all.
 export function rowsOf(value: unknown): Cell[][] {
-  const list = Array.isArray(value) ? value : Object.values((value ?? {}) as object).find(Array.isArray)
-  const objects = ((list ?? []) as unknown[]).filter((v): v is Record<string, unknown> => typeof v === 'object' && v !== null).map(flat)
+  const list = Array.isArray(value) ? value : []
+  const objects = (list as unknown[]).filter((v): v is Record<string, unknown> => typeof v === 'object' && v !== null).map(flat)
   const names = [...new Set(objects.flatMap((o) => Object.keys(o)))]
   const figures = new Set(names.filter((n) => !numbers.has(n) && objects.every((o) => o[n] === undefined || typeof o[n] === 'number')))
   return objects.map((o) => names.map((name) => cell(name, o[name], figures.has(name))))
@@ -42,11 +40,6 @@ function cell(name: string, v: unknown, end: boolean): Cell {
   if (v === undefined || v === null || v === '') return { name, text: '–', sort: end ? -1 : '', end }
   if (typeof v === 'number') return { name, text: durations.has(last) ? duration(v) : end ? count(v) : String(v), sort: v, end }
   if (typeof v === 'string') return { name, text: /^\d{4}-\d\d-\d\dT/.test(v) ? time(v) : v, sort: v, end }
+  if (Array.isArray(v) && typeof v[0] === 'object') return { name, text: count(v.length), sort: v.length, end }
   return { name, text: JSON.stringify(v), sort: JSON.stringify(v), end }
-}
-
-// settingOf reads a setting with or without JSON names.
-export function settingOf(s: Readonly<Record<string, unknown>>): Setting {
-  const of = (name: string) => String(s[name] ?? s[name[0]?.toUpperCase() + name.slice(1)] ?? '')
-  return { name: of('name'), value: of('value'), from: of('from') }
 }

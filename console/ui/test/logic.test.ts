@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import type { InstanceRow, ServiceRow } from '../src/api/types.ts'
 import { diff } from '../src/diff.ts'
 import { filterInstances, filterServices, words } from '../src/filter.ts'
-import { bytes, count, duration, rate, share, shortList, span, target, time } from '../src/format.ts'
+import { bytes, count, duration, failedShare, rate, share, shortList, span, target, time } from '../src/format.ts'
 import { en } from '../src/i18n/en.ts'
 import { translate, type Key } from '../src/i18n/index.tsx'
 import { zh } from '../src/i18n/zh.ts'
-import { rowsOf, settingOf } from '../src/loose.ts'
+import { rowsOf } from '../src/loose.ts'
 import { address, parse } from '../src/route.tsx'
 import { editOf } from '../src/screens/edit.tsx'
 import { find, type Hit } from '../src/screens/palette.tsx'
@@ -33,6 +33,8 @@ describe('format', () => {
     expect(count(999)).toBe('999')
     expect(bytes(183_402_112)).toBe('175 MiB')
     expect(bytes(12)).toBe('12 B')
+    expect(failedShare({ rate: 200, errorRate: 1 })).toBe(0.005)
+    expect(failedShare({ rate: 0, errorRate: 0 })).toBe(0)
     expect(span(0)).toBe('0 s')
     expect(span(90_061)).toBe('1 d 1 h')
     expect(shortList([])).toBe('–')
@@ -182,11 +184,10 @@ describe('parts', () => {
     expect(stateName('new')).toBe('silent')
   })
   it('loose rows', () => {
-    const rows = rowsOf({ connections: [{ id: 1, peer: { address: 'a' }, rtt: 2_000_000 }, { id: 2, odd: true }] })
+    const rows = rowsOf([{ id: 1, peer: { address: 'a' }, rtt: 2_000_000 }, { id: 2, odd: true }])
     expect(rows[0]?.map((c) => [c.name, c.text])).toEqual([['id', '1'], ['peer.address', 'a'], ['rtt', '2.00 ms'], ['odd', '–']])
     expect(rows[1]?.map((c) => c.text)).toEqual(['2', '–', '–', 'true'])
     expect(rowsOf(null)).toEqual([])
-    expect(settingOf({ Name: 'WithTLS', Value: 'on', From: 'option' })).toEqual(settingOf({ name: 'WithTLS', value: 'on', from: 'option' }))
   })
   it('operations', () => {
     expect(operations({ paths: { '/a': { post: { summary: 's' } } } })).toEqual([{ path: '/a', method: 'POST', summary: 's' }])

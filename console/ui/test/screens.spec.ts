@@ -22,6 +22,7 @@ const screens: Readonly<Record<string, [address: string, ready: string]>> = {
   'methods of an instance': [query('instance', { ...instance, tab: 'methods' }), '.table-body .tr'],
   connections: [query('instance', { ...instance, tab: 'connections' }), '.table-body .tr'],
   'running calls': [query('instance', { ...instance, tab: 'running' }), '.table-body .tr'],
+  limits: [query('instance', { ...instance, tab: 'limits' }), '.table-body .tr'],
   configuration: [query('instance', { ...instance, tab: 'settings' }), '.table-body .tr'],
   'calls to others': [query('instance', { ...instance, tab: 'clients' }), '.table-body .tr'],
   profiles: [query('instance', { ...instance, tab: 'profiles' }), '.profile-line'],

@@ -73,6 +73,7 @@ export interface Service extends ServiceRow {
   schema?: unknown
 }
 
+// The errorRate is of failed calls a second, as the rate is of all: see failedShare.
 export interface MethodFigure {
   method: string
   kind?: string
@@ -99,6 +100,7 @@ export interface HeatCell {
 export interface Endpoint {
   transport: string
   address: string
+  protocol?: string // none: tandem's own
 }
 
 export interface InstanceRow {
@@ -147,7 +149,6 @@ export interface Info {
   payloads: boolean
 }
 
-// Go writes the fields of tandem.Setting with or without tags; settingOf takes both.
 export interface Setting {
   name: string
   value: string
@@ -157,9 +158,10 @@ export interface Setting {
 export interface Instance extends InstanceRow {
   info?: Info | null
   methods?: List<MethodFigure>
-  connections?: unknown
-  runningCalls?: unknown
-  settings?: List<Readonly<Record<string, unknown>>>
+  connections?: { total: number; connections: List<object> } | null
+  runningCalls?: { calls: List<object> } | null
+  settings?: List<Setting>
+  limits?: { limits: List<object>; overload: List<object> } | null
   clients?: List<Consumer>
 }
 
@@ -171,10 +173,38 @@ export interface Consumer {
   errorRate: number
   p99: Nanos
   methods?: List<MethodFigure>
-  balancer?: string
-  policy?: string
-  instances?: List<InstanceState>
+  state?: ClientState | null
+  explanation?: Explanation | null
+}
+
+export interface ClientState {
+  target: string
+  connections: number
+  instances: { ready: number; ejected: number; suspect: number; unconnected: number; unused: number; withheld: number }
+  panicking: boolean
+  ejections: number
+  breakers: List<{ method: string; closed: number; halfOpen: number; open: number }>
   retryBudget: number
+  retriesRefused: number
+  registryError: string
+  policy: { version?: string; inForce?: string; error?: string }
+}
+
+// Explanation is where a call would go now, and why.
+export interface Explanation {
+  method: string
+  target: string
+  policy: string
+  version?: string
+  retryBudget: number
+  stale?: string
+  attempts: List<{ number: number; instances: List<InstanceState>; steps: List<Step>; chosen?: string; error?: string }>
+}
+
+export interface Step {
+  policy: string
+  kept: List<string>
+  dropped: Readonly<Record<string, string>> | null
 }
 
 export interface InstanceState {
@@ -300,7 +330,16 @@ export interface Profile {
   data: string // base64
 }
 
+export interface TapRequest {
+  list: string
+  instances?: readonly string[]
+  tap: { method?: string; failed?: boolean; atLeast?: Nanos; share?: number; rate?: number; for?: Nanos }
+}
+
+// A line of a tap is a call, or says why an instance shows no more.
 export interface TapEvent {
+  instance: string
+  failure?: string
   trace: string
   span: string
   client?: string

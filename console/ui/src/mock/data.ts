@@ -52,11 +52,11 @@ function entry(of: { domain: string; name: string; n: number; size: number }, r:
     instances.push(row)
   }
   const errorRate = r() < 0.85 ? r() * 0.0008 : r() * 0.06
-  for (const i of instances) i.errorRate = i.state === 'unhealthy' ? 0.62 : errorRate * (0.5 + r())
+  for (const i of instances) i.errorRate = i.rate * (i.state === 'unhealthy' ? 0.62 : errorRate * (0.5 + r()))
   return {
     row: {
       source, list, service: of.name, instances: {}, versions: [...new Set(instances.map((i) => i.version ?? ''))], zones: [...new Set(instances.map((i) => i.zone ?? ''))].sort(),
-      protocols, rate, errorRate, p99, ...(of.n % 3 === 0 ? { policy: 'p' + (1 + (of.n % 40)) } : {}), overrides: 0,
+      protocols, rate, errorRate: errorRate * rate, p99, ...(of.n % 3 === 0 ? { policy: 'p' + (1 + (of.n % 40)) } : {}), overrides: 0,
     },
     instances, set, methods: verbs.slice(0, 3 + (of.n % 4)).map((v) => `${of.name}.${v}`),
   }
@@ -91,7 +91,7 @@ function instance(s: Seed, r: () => number): InstanceRow {
   }
   return {
     id: s.id, list: s.list, services: [s.service],
-    endpoints: s.protocols.includes('grpc') ? [{ transport: 'tcp', address: address(s) }, { transport: 'tls', address: address(s).replace(':90', ':94') }] : [{ transport: 'tcp', address: address(s) }],
+    endpoints: s.protocols.includes('grpc') ? [{ transport: 'tcp', address: address(s) }, { transport: 'tls', address: address(s).replace(':90', ':94'), protocol: 'grpc' }] : [{ transport: 'tcp', address: address(s) }],
     weight: 100, version: canary ? 'v9.0.0-rc.1' : s.version, zone: zones[s.i % zones.length] ?? '', group: 'main',
     tags: { team: s.list.split('/')[3] ?? '', host: `node-${(s.n * 7 + s.i) % 400}` }, started: new Date(began + s.i * 61_000).toISOString(),
     state, ...(why[state] ? { why: why[state] } : {}), set: canary ? 20 : 100, running: idle ? 0 : Math.round(s.rate * s.p99 / 1e9), rate: idle ? 0 : s.rate * (0.9 + 0.2 * r()),
@@ -121,11 +121,12 @@ export function figures(e: Entry, now: number): MethodFigure[] {
     const rate = e.row.rate * (shares[i] ?? 0.01)
     const p99 = e.row.p99 * (1 - i * 0.1)
     const stream = method.endsWith('Watch')
-    const failed = Math.round(rate * 60 * e.row.errorRate)
+    const failing = e.row.rate > 0 ? e.row.errorRate / e.row.rate : 0
+    const failed = Math.round(rate * 60 * failing)
     return {
       method, kind: stream ? 'stream' : 'unary', safe: method.includes('.Get') || method.includes('.List'), calls: Math.round(rate * 86_400), running: Math.round(rate * p99 / 2e9) + (stream ? 12 : 0), rate,
-      errorRate: e.row.errorRate, ...(failed > 0 ? { errors: { unavailable: Math.ceil(failed * 0.7), deadline_exceeded: Math.floor(failed * 0.3) } } : {}),
-      p50: p99 * 0.18, p90: p99 * 0.52, p99, p999: p99 * 2.3, perSecond: seconds(rate, i + 3, now, e.row.errorRate), heatWindow: 5e9, heat: heat(rate, p99, now),
+      errorRate: rate * failing, ...(failed > 0 ? { errors: { unavailable: Math.ceil(failed * 0.7), 'deadline exceeded': Math.floor(failed * 0.3) } } : {}),
+      p50: p99 * 0.18, p90: p99 * 0.52, p99, p999: p99 * 2.3, perSecond: seconds(rate, i + 3, now, failing), heatWindow: 5e9, heat: heat(rate, p99, now),
     }
   })
 }
@@ -157,9 +158,7 @@ export function detail(e: Entry, all: readonly Entry[], now: number): Service {
   return {
     ...row(e, now, at), methods: figures(e, now), rows: e.instances, set: e.set, schema: schema(e),
     consumers: callers.map((c, i) => ({
-      list: c.row.list, instance: c.instances[0]?.id ?? '', client: e.row.list, rate: e.row.rate / callers.length, errorRate: e.row.errorRate, p99: e.row.p99 * (1 + i / 10), balancer: 'p2c', retryBudget: 10 - i,
-      ...(e.row.policy ? { policy: e.row.policy } : {}),
-      instances: e.instances.map((x) => ({ id: x.id, breaker: x.state === 'unhealthy' ? 'open' : 'closed', inFlight: x.running, latency: x.p99 * 0.2, calls: 1000, failed: 1, weight: x.set, ...(x.state === 'enabled' ? {} : { unusable: x.state }) })),
+      list: c.row.list, instance: c.instances[0]?.id ?? '', client: e.row.list, rate: e.row.rate / callers.length, errorRate: e.row.errorRate / callers.length, p99: e.row.p99 * (1 + i / 10), methods: figures(e, now),
     })),
   }
 }

@@ -5,7 +5,7 @@ import { Mock, MockError } from './server.ts'
 // The policy that the console's server sends.
 export const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-const statuses: Readonly<Record<string, number>> = { not_found: 404, permission_denied: 403, invalid_argument: 400, failed_precondition: 412, aborted: 409, unimplemented: 501 }
+const statuses: Readonly<Record<string, number>> = { 'not found': 404, 'permission denied': 403, 'invalid argument': 400, 'failed precondition': 409, aborted: 409, unimplemented: 404 }
 
 async function read(request: IncomingMessage): Promise<Record<string, unknown>> {
   let text = ''
@@ -31,7 +31,7 @@ export function handler(mock: Mock) {
   return (request: IncomingMessage, response: ServerResponse, next: () => void) => {
     const name = /\/api\/(\w+)$/.exec(request.url ?? '')?.[1]
     if (name === undefined) return next()
-    if (request.method !== 'POST') return send(response, 405, { code: 'invalid_argument', message: 'want POST' })
+    if (request.method !== 'POST') return send(response, 405, { code: 'invalid argument', message: 'want POST' })
     void read(request).then((body) => {
       if (name === 'Tap') return stream(mock, body, response)
       mock.role = String(request.headers['x-mock-role'] ?? 'operator')

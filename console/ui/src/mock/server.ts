@@ -57,7 +57,7 @@ export class Mock {
 
   private find(list: string): Entry {
     const e = this.all.find((x) => x.row.list === list)
-    if (!e) throw new MockError('not_found', `list "${list}": not in the registry`)
+    if (!e) throw new MockError('not found', `list "${list}": not in the registry`)
     return e
   }
 
@@ -103,14 +103,14 @@ export class Mock {
     let failed = 0
     for (const e of this.all) {
       rate += e.row.rate
-      failed += e.row.rate * e.row.errorRate
+      failed += e.row.errorRate
       for (const [s, n] of Object.entries(counts(e.instances))) instances[s] = (instances[s] ?? 0) + n
     }
     const top = [...this.all].sort((a, b) => b.row.rate * b.row.p99 - a.row.rate * a.row.p99).slice(0, 10)
     const all = Object.values(instances).reduce((a, b) => a + b, 0)
     const silent = instances['silent'] ?? 0
     return {
-      services: this.all.length, instances, rate, errorRate: failed / rate, answering: all - silent, silent,
+      services: this.all.length, instances, rate, errorRate: failed, answering: all - silent, silent,
       versions: { 'v0.9.0': Math.round(all * 0.82), 'v0.8.2': Math.round(all * 0.17), 'v0.8.0': 41 }, sources: this.sources(now), top: top.map((e, i) => row(e, now, i)),
       rollouts: this.rollouts(), changes: this.history.slice(0, 10), perSecond: seconds(rate, 1, now, failed / rate),
     }
@@ -119,7 +119,7 @@ export class Mock {
   private instance(list: string, id: string, now: number) {
     const e = this.find(list)
     const i = e.instances.find((x) => x.id === id)
-    if (!i) throw new MockError('not_found', `instance "${id}": not listed`)
+    if (!i) throw new MockError('not found', `instance "${id}": not listed`)
     if (!i.admin) return i
     const share = i.rate / (e.row.rate || 1)
     return {
@@ -128,14 +128,25 @@ export class Mock {
         host: i.tags?.['host'] ?? '', pid: 4121, command: 'cartd', began: i.started ?? '', go: 'go1.26.8', module: 'example.com/shop/cartd', version: i.version ?? '', revision: '8c1f0a9d7731be', tandem: 'v0.9.0', gomaxprocs: 8,
         goroutines: 412, heapBytes: 183_402_112, logLevel: 'INFO', role: this.role, addresses: (i.endpoints ?? []).map((x) => x.address), services: i.services ?? [], clients: ['etcd://10.0.0.5:2379/pay/Ledger'], payloads: false,
       },
-      methods: figures(e, now).map((m) => ({ ...m, rate: m.rate * share, calls: Math.round(m.calls * share), perSecond: seconds(m.rate * share, 2, now) })),
-      connections: Array.from({ length: 14 }, (_, n) => ({ id: 100 + n, protocol: n % 3 === 0 ? 'grpc' : 'tandem', peer: { address: `10.20.3.${n}:51${200 + n}`, identity: n % 2 === 0 ? 'spiffe://shop/web' : '' }, since: new Date(now - n * 3_600_000).toISOString(), running: n % 4, calls: 91_220 - n * 411, draining: false, rtt: 210_000 + n * 9000 })),
-      runningCalls: Array.from({ length: 3 }, (_, n) => ({ method: e.methods[n] ?? e.methods[0], kind: 'unary', peer: `10.20.3.${n}:51${200 + n}`, connection: 100 + n, since: new Date(now - n * 40).toISOString(), waits: n === 2 ? 'slot' : '' })),
+      methods: figures(e, now).map((m) => ({ ...m, rate: m.rate * share, errorRate: m.errorRate * share, calls: Math.round(m.calls * share), perSecond: seconds(m.rate * share, 2, now) })),
+      connections: { total: 14, protocols: [{ name: 'grpc', count: 5 }, { name: 'tandem', count: 9 }], connections: Array.from({ length: 14 }, (_, n) => ({ id: 100 + n, protocol: n % 3 === 0 ? 'grpc' : 'tandem', peer: `10.20.3.${n}:51${200 + n}`, ...(n % 2 === 0 ? { subject: 'CN=web', tls: true } : {}), since: new Date(now - n * 3_600_000).toISOString(), running: n % 4, calls: 91_220 - n * 411, draining: false, rtt: 210_000 + n * 9000 })) },
+      runningCalls: { calls: Array.from({ length: 3 }, (_, n) => ({ method: e.methods[n] ?? e.methods[0], kind: 'unary', peer: `10.20.3.${n}:51${200 + n}`, connection: 100 + n, since: new Date(now - n * 40).toISOString(), ...(n === 2 ? { waits: 'slot' } : {}) })) },
+      limits: { limits: [{ method: '', running: 12, limit: 2048, queued: 0, queue: 4096, refused: 0 }], overload: [{ guarding: false, slots: 0, running: 3, waiting: 0, streams: 2, queued: 0 }] },
       settings: [
-        { Name: 'WithDrainTimeout', Value: '30s', From: 'option' }, { Name: 'WithMaxConcurrency', Value: '2048', From: 'option' }, { Name: 'WithMemory', Value: '268435456', From: 'default' },
-        { Name: 'WithTLS', Value: 'on', From: 'option' }, { Name: 'WithMaxMessage', Value: '4194304', From: 'default' }, { Name: 'WithIdleTimeout', Value: '10m0s', From: 'default' },
+        { name: 'WithDrainTimeout', value: '30s', from: 'option' }, { name: 'WithMaxConcurrency', value: '2048', from: 'option' }, { name: 'WithMemory', value: '268435456', from: 'default' },
+        { name: 'WithTLS', value: 'on', from: 'option' }, { name: 'WithMaxMessage', value: '4194304', from: 'default' }, { name: 'WithIdleTimeout', value: '10m0s', from: 'default' },
       ],
-      clients: [{ list, instance: id, client: 'etcd://10.0.0.5:2379/pay/Ledger', rate: i.rate * 0.8, errorRate: 0.0004, p99: 8.2e6, balancer: 'p2c', policy: 'p41', retryBudget: 9.4, instances: e.instances.slice(0, 5).map((x) => ({ id: x.id, breaker: 'closed', inFlight: 1, latency: 2e6, calls: 100, failed: 0, weight: 100 })) }],
+      clients: [{
+        list, instance: id, client: 'etcd://10.0.0.5:2379/pay/Ledger', rate: i.rate * 0.8, errorRate: i.rate * 0.0004, p99: 8.2e6,
+        state: { target: 'etcd://10.0.0.5:2379/pay/Ledger', connections: 5, instances: { ready: 4, ejected: 1, suspect: 0, unconnected: 0, unused: 0, withheld: 0 }, panicking: false, ejections: 3, breakers: [{ method: 'Ledger.Get', closed: 4, halfOpen: 0, open: 1 }], retryBudget: 9.4, retriesRefused: 0, registryError: '', policy: { version: 'p41', inForce: 'p41', at: '' } },
+        explanation: {
+          method: 'Ledger.Get', target: '', policy: 'p2c', retryBudget: 9.4,
+          attempts: [{
+            number: 0, began: '', took: 0, chosen: 'ledger-2', steps: [{ policy: 'zone', kept: ['ledger-0', 'ledger-2'], dropped: { 'ledger-1': 'zone sh-a', 'ledger-3': 'zone sh-a' } }, { policy: 'p2c', kept: ['ledger-2'], dropped: {} }],
+            instances: Array.from({ length: 5 }, (_, n) => ({ id: 'ledger-' + n, breaker: n === 4 ? 'open' : 'closed', ...(n === 4 ? { unusable: 'ejected: 7 failures in a row' } : {}), inFlight: n, latency: 2e6 + n * 3e5, calls: 1000 - n, failed: n === 4 ? 80 : n, weight: 100 })),
+          }],
+        },
+      }],
     }
   }
 
@@ -149,8 +160,8 @@ export class Mock {
     const touched = rows.reduce((sum, r) => sum + (e.instances.find((i) => i.id === r.id)?.rate ?? 0), 0)
     const answer: Edit = { rows, share: total > 0 ? touched / total : 0, left, empties: left === 0 }
     if (request.dryRun) return answer
-    if (this.role === 'viewer') throw new MockError('permission_denied', 'Edit needs the role operator')
-    if (answer.empties && request.confirm !== request.list) throw new MockError('failed_precondition', 'no instance of the service would be left to call')
+    if (this.role === 'viewer') throw new MockError('permission denied', 'Edit needs the role operator')
+    if (answer.empties && request.confirm !== request.list) throw new MockError('failed precondition', 'no instance of the service would be left to call')
     e.instances = after
     e.set = [...e.set.filter((o) => !ids.has(o.instance ?? '')), ...request.set.filter((o) => o.state !== 'enabled').map((o): Override => ({ ...o, by: 'chen.yu', why: request.why, at: new Date(now).toISOString() }))]
     this.revision++
@@ -173,7 +184,7 @@ export class Mock {
   private policy(list: string, key: string): PolicyView {
     this.find(list)
     const p = this.policyOf(list)
-    const history = [...p.texts.keys()].reverse().map((n): ChangeRow => ({ list, kind: 'policy', revision: String(n), at: new Date(Date.parse('2026-11-20T09:00:00Z') + n * 86_400_000).toISOString(), by: 'chen.yu', what: `revision ${n}`, why: n === 3 ? 'slow disks since the move' : '' }))
+    const history = [...p.texts.keys()].reverse().map((n): ChangeRow => ({ list, kind: 'policy', revision: String(n), at: new Date(Date.parse('2026-11-20T09:00:00Z') + n * 86_400_000).toISOString(), by: 'chen.yu', what: p.texts.get(n) ?? '', why: n === 3 ? 'slow disks since the move' : '' }))
     return { key: key || list.replace('etcd://10.0.0.5:2379/', ''), text: p.text, revision: String(p.revision), history, rollout: { list, kind: 'policy', version: 'p41', applied: 37, pending: 2, refused: 1, text: 'cart-9f1: retries: 12: limit 10' }, schema: {} }
   }
 
@@ -183,7 +194,7 @@ export class Mock {
       JSON.parse(request.text)
     } catch (error) {
       if (request.dryRun) return { ...this.policy(request.list, request.key), text: request.text, error: String(error) }
-      throw new MockError('invalid_argument', String(error))
+      throw new MockError('invalid argument', String(error))
     }
     if (request.dryRun) return { ...this.policy(request.list, request.key), text: request.text }
     if (request.base !== String(p.revision)) throw new MockError('aborted', `policy: revision ${p.revision} is newer than ${request.base}`)
@@ -196,19 +207,20 @@ export class Mock {
   private restore(request: RestoreRequest, now: number): unknown {
     const p = this.policyOf(request.list)
     const text = p.texts.get(Number(request.revision))
-    if (text === undefined) throw new MockError('not_found', `revision ${request.revision}: not kept`)
+    if (text === undefined) throw new MockError('not found', `revision ${request.revision}: not kept`)
     return this.putPolicy({ list: request.list, key: request.key ?? '', text, base: String(p.revision), why: request.why }, now)
   }
 
   // tap returns the next calls of a tap.
   tap(request: Record<string, unknown>, now: number): unknown[] {
     const list = String(request['list'] ?? '')
+    const tap = (request['tap'] ?? {}) as { failed?: boolean }
     const e = this.all.find((x) => x.row.list === list) ?? this.all[0]
     if (!e) return []
     return e.methods.slice(0, 2).map((method, i) => ({
-      trace: (now * 7 + i).toString(16).padStart(16, '0'), span: (now + i).toString(16), method, peer: `10.20.3.${now % 200}:51200`, protocol: 'tandem', began: new Date(now).toISOString(), took: e.row.p99 * ((now % 97) / 97) * 0.5,
+      instance: e.instances[i % e.instances.length]?.id ?? '', trace: (now * 7 + i).toString(16).padStart(16, '0'), span: (now + i).toString(16), method, peer: `10.20.3.${now % 200}:51200`, protocol: 'tandem', began: new Date(now).toISOString(), took: e.row.p99 * ((now % 97) / 97) * 0.5,
       code: now % 11 === 0 ? 'unavailable' : 'ok', ...(now % 11 === 0 ? { error: 'overloaded' } : {}), kind: 'unary', metadata: { region: 'hz' },
-    })).filter((c) => request['failed'] !== true || c.code !== 'ok')
+    })).filter((c) => tap.failed !== true || c.code !== 'ok')
   }
 }
 

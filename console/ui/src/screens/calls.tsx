@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { aborted, lines, type Failure } from '../api/client.ts'
-import type { TapEvent } from '../api/types.ts'
+import type { TapEvent, TapRequest } from '../api/types.ts'
 import { duration, time } from '../format.ts'
 import { useT } from '../i18n/index.tsx'
 import { setParams, useRoute } from '../route.tsx'
@@ -38,7 +38,7 @@ export default function CallsScreen() {
       </div>
       {allowed ? null : <p className="faint">{t('calls.role')}</p>}
       {tap.error ? <Problem error={tap.error} /> : null}
-      <Table label={t('nav.calls')} rows={tap.rows} columns={columns} rowKey={(k) => String(k.n)} fill empty={t('calls.empty')} minWidth={1040} />
+      <Table label={t('nav.calls')} rows={tap.rows} columns={columns} rowKey={(k) => String(k.n)} fill empty={t('calls.empty')} minWidth={1160} />
     </>
   )
 }
@@ -51,6 +51,7 @@ function useCallColumns() {
     { key: 'took', head: t('calls.took'), width: '90px', end: true, cell: ({ event }) => <span className="num">{duration(event.took)}</span> },
     { key: 'code', head: t('calls.code'), width: '130px', cell: ({ event }) => (isOK(event.code) ? event.code : <b className="bad">{event.code}</b>) },
     { key: 'error', head: t('calls.error'), width: 'minmax(120px,1.4fr)', cell: ({ event }) => <span className="faint" title={event.error}>{event.error}</span> },
+    { key: 'instance', head: t('instance'), width: 'minmax(130px,1fr)', cell: ({ event }) => event.instance },
     { key: 'peer', head: t('calls.peer'), width: 'minmax(150px,1fr)', cell: ({ event }) => event.peer },
     { key: 'protocol', head: t('protocol'), width: '90px', cell: ({ event }) => event.protocol },
     { key: 'trace', head: t('calls.trace'), width: 'minmax(150px,1fr)', cell: ({ event }) => <code>{event.trace}</code> },
@@ -86,12 +87,15 @@ function useTap(on: boolean, request: Request, ended: () => void) {
       if (fresh.length === 0) return
       const next = fresh.reverse()
       fresh = []
-      setState((old) => ({ rows: [...next, ...old.rows].slice(0, most), missed }))
+      setState((old) => ({ ...old, rows: [...next, ...old.rows].slice(0, most), missed }))
     }, 200)
     // What is not asked for is left out: 0 and "" mean any.
-    const asked = Object.fromEntries(Object.entries(JSON.parse(key) as Request).filter(([, v]) => v !== '' && v !== 0 && v !== false))
+    const { list, ...rest } = JSON.parse(key) as Request
+    const tap = Object.fromEntries(Object.entries(rest).filter(([, v]) => v !== '' && v !== 0 && v !== false))
+    const asked: TapRequest = { list, tap }
     void lines<TapEvent>('Tap', asked, controller.signal, (event) => {
-      fresh.push({ event, n: n++ })
+      if (event.failure) setState((old) => ({ ...old, error: { code: event.instance, message: event.failure ?? '' } }))
+      else fresh.push({ event, n: n++ })
       missed += event.missed ?? 0
     }).then((result) => {
       if (controller.signal.aborted) return

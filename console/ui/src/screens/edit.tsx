@@ -50,7 +50,7 @@ export default function EditDialog({ action, list, service, rows, before, close,
   const toast = useToast()
   // The IDs are fixed when the dialog opens, whatever becomes of the list meanwhile.
   const [chosen] = useState(rows)
-  const [form, setForm] = useState<Form>({ weight: chosen[0]?.set || 100, ramp: '', until: '' })
+  const [form, setForm] = useState<Form>({ weight: chosen[0]?.set || chosen[0]?.weight || 100, ramp: '', until: '' })
   const [why, setWhy] = useState('')
   const [typed, setTyped] = useState('')
   const [busy, setBusy] = useState(false)

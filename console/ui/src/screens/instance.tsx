@@ -1,10 +1,10 @@
 import { lazy, Suspense, useMemo, useState, type ReactNode } from 'react'
 import { call } from '../api/client.ts'
-import type { Instance, InstanceRow } from '../api/types.ts'
+import type { Instance, InstanceRow, Setting } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
-import { bytes, count, duration, isTime, rate, share, span, time } from '../format.ts'
+import { bytes, count, duration, failedShare, isTime, rate, share, span, time } from '../format.ts'
 import { useT, type Key, type T } from '../i18n/index.tsx'
-import { rowsOf, settingOf, type Cell } from '../loose.ts'
+import { rowsOf, type Cell } from '../loose.ts'
 import { Link, useRoute } from '../route.tsx'
 import { may, mayEdit, useSession } from '../session.tsx'
 import { useToast } from '../toast.tsx'
@@ -13,7 +13,8 @@ import { StateMark } from '../ui/state.tsx'
 import { Table, type Column } from '../ui/table.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 import type { Action } from './edit.tsx'
-import { consumerColumns, Methods } from './service.tsx'
+import { Clients } from './clients.tsx'
+import { Methods } from './service.tsx'
 
 const EditDialog = lazy(() => import('./edit.tsx'))
 
@@ -39,7 +40,7 @@ export default function InstanceScreen() {
       <div className="figures-row">
         <Figure name={t('weight')} value={count(value.set)} note={value.set !== (value.weight || 100) ? t('weight.registered', { n: value.weight || 100 }) : undefined} />
         <Figure name={t('rate')} value={rate(value.rate)} unit={t('perSecond')} />
-        <Figure name={t('errors')} value={share(value.errorRate)} />
+        <Figure name={t('errors')} value={share(failedShare(value))} />
         <Figure name="p99" value={duration(value.p99)} />
         <Figure name={t('running')} value={count(value.running)} />
         <Figure name={t('uptime')} value={uptime(value)} />
@@ -49,10 +50,11 @@ export default function InstanceScreen() {
         tabs={[
           { id: 'about', title: t('instance.about'), body: () => <About value={value} /> },
           { id: 'methods', title: t('methods'), n: value.methods?.length ?? 0, body: () => <Methods methods={value.methods ?? []} /> },
-          { id: 'connections', title: t('connections'), n: rowsOf(value.connections).length, body: () => <Loose label={t('connections')} value={value.connections} empty={t('connections.empty')} /> },
-          { id: 'running', title: t('runningCalls'), n: rowsOf(value.runningCalls).length, body: () => <Loose label={t('runningCalls')} value={value.runningCalls} empty={t('runningCalls.empty')} /> },
+          { id: 'connections', title: t('connections'), n: value.connections?.total ?? 0, body: () => <Loose label={t('connections')} value={value.connections?.connections} empty={t('connections.empty')} /> },
+          { id: 'running', title: t('runningCalls'), n: value.runningCalls?.calls?.length ?? 0, body: () => <Loose label={t('runningCalls')} value={value.runningCalls?.calls} empty={t('runningCalls.empty')} /> },
+          { id: 'limits', title: t('limits'), body: () => <Limits value={value} /> },
           { id: 'settings', title: t('settings'), n: value.settings?.length ?? 0, body: () => <Settings value={value} /> },
-          { id: 'clients', title: t('instance.calls'), n: value.clients?.length ?? 0, body: () => <Clients value={value} /> },
+          { id: 'clients', title: t('instance.calls'), n: value.clients?.length ?? 0, body: () => <Clients clients={value.clients ?? []} /> },
           { id: 'profiles', title: t('profiles'), body: () => <Profiles value={value} list={list} /> },
         ]}
       />
@@ -89,7 +91,7 @@ function About({ value }: { value: Instance }) {
   const info = value.info
   const tags = Object.entries(value.tags ?? {})
   const items: [string, ReactNode][] = [
-    [t('address'), (value.endpoints ?? []).map((e) => <div key={e.transport + e.address}>{e.transport}://{e.address}</div>)],
+    [t('address'), (value.endpoints ?? []).map((e) => <div key={e.transport + e.address}>{e.transport}://{e.address} <span className="faint">{e.protocol || 'tandem'}</span></div>)],
     [t('services'), (value.services ?? []).join(', ') || t('instance.allServices')],
     [t('version'), value.version || '–'],
     [t('zone'), value.zone || '–'],
@@ -136,21 +138,25 @@ function fieldName(t: T, name: string): string {
   return key ? t(key) : name
 }
 
+function Limits({ value }: { value: Instance }) {
+  const { t } = useT()
+  return (
+    <>
+      <Panel title={t('limits.calls')}><Loose label={t('limits.calls')} value={value.limits?.limits} empty={t('limits.none')} /></Panel>
+      <Panel title={t('limits.overload')}><Loose label={t('limits.overload')} value={value.limits?.overload} empty={t('limits.none')} /></Panel>
+    </>
+  )
+}
+
 function Settings({ value }: { value: Instance }) {
   const { t } = useT()
-  const rows = useMemo(() => (value.settings ?? []).map(settingOf), [value.settings])
-  const columns = useMemo<Column<ReturnType<typeof settingOf>>[]>(() => [
+  const rows = value.settings ?? []
+  const columns = useMemo<Column<Setting>[]>(() => [
     { key: 'name', head: t('setting'), width: 'minmax(180px,1fr)', sort: (s) => s.name, cell: (s) => <code>{s.name}</code> },
     { key: 'value', head: t('value'), width: 'minmax(180px,1.4fr)', sort: (s) => s.value, cell: (s) => <span title={s.value}>{s.value}</span> },
     { key: 'from', head: t('setting.from'), width: 'minmax(120px,.8fr)', sort: (s) => s.from, cell: (s) => (s.from === 'default' ? <span className="faint">{t('setting.default')}</span> : s.from) },
   ], [t])
   return <Table label={t('settings')} rows={rows} columns={columns} rowKey={(s) => s.name + s.value} sortName="sort" sorted="name" empty={t('settings.empty')} fill />
-}
-
-function Clients({ value }: { value: Instance }) {
-  const { t } = useT()
-  const columns = useMemo(() => consumerColumns(t, true), [t])
-  return <Table label={t('instance.calls')} rows={value.clients ?? []} columns={columns} rowKey={(c) => c.client} sortName="sort" sorted="-rate" empty={t('instance.noCalls')} minWidth={860} />
 }
 
 const kinds = ['cpu', 'heap', 'goroutine', 'allocs', 'block', 'mutex', 'trace'] as const

@@ -1,7 +1,7 @@
 import { useMemo } from 'react'
 import type { ChangeRow, Overview, Rollout, ServiceRow } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
-import { count, duration, rate, share, target, time } from '../format.ts'
+import { count, duration, failedShare, rate, share, target, time } from '../format.ts'
 import { useT, type Key, type T } from '../i18n/index.tsx'
 import { Link } from '../route.tsx'
 import { Chart } from '../ui/chart.tsx'
@@ -44,7 +44,7 @@ function Figures({ o }: { o: Overview }) {
         note={<span className="marks">{known.map((s) => <Link key={s} view="services" params={{ q: 'state:' + s }}><StateMark state={s} n={o.instances?.[s] ?? 0} /></Link>)}</span>}
       />
       <Figure name={t('rate')} value={rate(o.rate)} unit={t('perSecond')} />
-      <Figure name={t('errors')} value={share(o.errorRate)} note={t('overview.failing', { rate: rate(o.rate * o.errorRate) })} />
+      <Figure name={t('errors')} value={share(failedShare(o))} note={t('overview.failing', { rate: rate(o.errorRate) })} />
       <Figure name={t('overview.answering')} value={count(o.answering)} note={t('overview.silent', { n: o.silent })} />
     </div>
   )
@@ -67,7 +67,7 @@ function topColumns(t: T): Column<ServiceRow>[] {
     { key: 'service', head: t('service'), width: 'minmax(200px,2fr)', cell: (r, tab) => <Link tabIndex={tab} view="service" params={{ list: r.list, service: r.service }}>{r.service}</Link> },
     { key: 'rate', head: t('rate.s'), width: '88px', end: true, cell: (r) => <span className="num">{rate(r.rate)}</span> },
     { key: 'spark', head: t('lastMinute'), width: '112px', cell: (r) => <Spark values={r.perSecond} /> },
-    { key: 'errors', head: t('errors'), width: '88px', end: true, cell: (r) => <ErrorShare value={r.errorRate} text={share(r.errorRate)} /> },
+    { key: 'errors', head: t('errors'), width: '88px', end: true, cell: (r) => <ErrorShare of={r} /> },
     { key: 'p99', head: 'p99', width: '88px', end: true, cell: (r) => <span className="num">{duration(r.p99)}</span> },
     { key: 'list', head: t('list'), width: 'minmax(160px,1fr)', cell: (r) => <span className="faint">{r.list}</span> },
   ]

@@ -148,6 +148,19 @@ function Difference({ before, after, revision }: { before: string; after: string
   )
 }
 
+// Version is what a revision has changed. The history has the text of each.
+function Version({ of, before }: { of: ChangeRow; before: ChangeRow | undefined }) {
+  const { t } = useT()
+  const [open, setOpen] = useState(false)
+  if (!of.what.includes('\n') && !of.what.startsWith('{')) return <span>{of.what}</span>
+  return (
+    <>
+      <span><button type="button" className="plain" aria-expanded={open} onClick={() => setOpen(!open)}>{t('policies.changed')}</button></span>
+      {open ? <Difference before={before?.what ?? ''} after={of.what} revision={before?.revision ?? '0'} /> : null}
+    </>
+  )
+}
+
 interface HistoryProps {
   rows: readonly ChangeRow[]
   revision: string
@@ -162,13 +175,13 @@ function History({ rows, revision, editable, restore }: HistoryProps) {
   if (rows.length === 0) return <p className="empty">{t('overview.noChanges')}</p>
   return (
     <ul className="lines">
-      {rows.map((c) => (
+      {rows.map((c, i) => (
         <li key={c.revision}>
           <span className="line-head">
             <b>{t('policies.revision', { n: c.revision })}</b> <time dateTime={c.at}>{time(c.at)}</time> <span>{c.by}</span>
             {editable && c.revision !== revision && asked !== c.revision ? <button type="button" className="plain" aria-label={t('policies.restoreOf', { n: c.revision })} onClick={() => setAsked(c.revision)}>{t('policies.restore')}</button> : null}
           </span>
-          <span>{c.what}</span>
+          <Version of={c} before={rows[i + 1]} />
           {c.why ? <span className="faint">{c.why}</span> : null}
           {asked === c.revision ? (
             <form className="field-row" onSubmit={(event) => { event.preventDefault(); setAsked(undefined); setWhy(''); void restore(c.revision, why.trim()) }}>

@@ -2,7 +2,7 @@ import { lazy, Suspense, useMemo, useState } from 'react'
 import type { Consumer, InstanceRow, MethodFigure, Override, Service } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
 import { filterInstances } from '../filter.ts'
-import { count, duration, isTime, rate, share, shortList, time } from '../format.ts'
+import { count, duration, failedShare, isTime, rate, share, shortList, target, time } from '../format.ts'
 import { useT, type T } from '../i18n/index.tsx'
 import { Link, setParams, useRoute } from '../route.tsx'
 import { mayEdit, sourceOf, useSession } from '../session.tsx'
@@ -32,7 +32,7 @@ export default function ServiceScreen() {
       <div className="figures-row">
         <Figure name={t('instances')} value={count(rows.length)} note={shortList(value.zones ?? [], 4)} />
         <Figure name={t('rate')} value={rate(value.rate)} unit={t('perSecond')} />
-        <Figure name={t('errors')} value={share(value.errorRate)} />
+        <Figure name={t('errors')} value={share(failedShare(value))} />
         <Figure name="p99" value={duration(value.p99)} note={t('service.slowest')} />
         <Figure name={t('running')} value={count(running)} />
         <Figure name={t('version')} value={shortList(value.versions ?? [])} note={shortList(value.protocols ?? [], 4)} />
@@ -62,7 +62,7 @@ export function methodColumns(t: T, pick?: (m: MethodFigure) => { picked: boolea
     },
     { key: 'kind', head: t('kind'), width: '80px', sort: (m) => m.kind ?? '', cell: (m) => <span className="faint">{m.kind}</span> },
     { key: 'rate', head: t('rate.s'), width: '84px', end: true, sort: (m) => m.rate, cell: (m) => <span className="num">{rate(m.rate)}</span> },
-    { key: 'errors', head: t('errors'), width: '84px', end: true, sort: (m) => m.errorRate, cell: (m) => <ErrorShare value={m.errorRate} text={share(m.errorRate)} /> },
+    { key: 'errors', head: t('errors'), width: '84px', end: true, sort: (m) => failedShare(m), cell: (m) => <ErrorShare of={m} /> },
     ...(['p50', 'p90', 'p99', 'p999'] as const).map((p): Column<MethodFigure> => ({
       key: p, head: p === 'p999' ? 'p99.9' : p, width: '80px', end: true, sort: (m) => m[p], cell: (m) => <span className="num">{duration(m[p])}</span>,
     })),
@@ -112,7 +112,7 @@ function instanceColumns(t: T, service: string): Column<InstanceRow>[] {
     { key: 'why', head: t('why'), width: 'minmax(120px,1.4fr)', cell: (r) => <span className="faint" title={r.why || r.error}>{r.why || r.error}</span> },
     { key: 'weight', head: t('weight'), width: '76px', end: true, sort: (r) => r.set, cell: (r) => <Weight row={r} /> },
     { key: 'rate', head: t('rate.s'), width: '80px', end: true, sort: (r) => r.rate, cell: (r) => <span className="num">{rate(r.rate)}</span> },
-    { key: 'errors', head: t('errors'), width: '80px', end: true, sort: (r) => r.errorRate, cell: (r) => <ErrorShare value={r.errorRate} text={share(r.errorRate)} /> },
+    { key: 'errors', head: t('errors'), width: '80px', end: true, sort: (r) => failedShare(r), cell: (r) => <ErrorShare of={r} /> },
     { key: 'p99', head: 'p99', width: '80px', end: true, sort: (r) => r.p99, cell: (r) => <span className="num">{duration(r.p99)}</span> },
     { key: 'running', head: t('running'), width: '76px', end: true, sort: (r) => r.running, cell: (r) => <span className="num">{count(r.running)}</span> },
     { key: 'version', head: t('version'), width: '90px', sort: (r) => r.version ?? '', cell: (r) => r.version ?? '' },
@@ -180,25 +180,20 @@ function Instances({ service, rows, again }: { service: Service; rows: readonly 
   )
 }
 
-export function consumerColumns(t: T, calls: boolean): Column<Consumer>[] {
+function consumerColumns(t: T): Column<Consumer>[] {
   return [
-    calls
-      ? { key: 'client', head: t('consumer.client'), width: 'minmax(200px,2fr)', sort: (c) => c.client, cell: (c) => c.client }
-      : { key: 'instance', head: t('consumer.process'), width: 'minmax(200px,2fr)', sort: (c) => c.instance, cell: (c, tab) => <Link tabIndex={tab} view="instance" params={{ list: c.list, instance: c.instance }}>{c.instance}</Link> },
-    ...(calls ? [] : [{ key: 'list', head: t('list'), width: 'minmax(140px,1fr)', sort: (c: Consumer) => c.list, cell: (c: Consumer) => <span className="faint">{c.list}</span> }]),
+    { key: 'instance', head: t('consumer.process'), width: 'minmax(200px,1.5fr)', sort: (c) => c.instance, cell: (c, tab) => <Link tabIndex={tab} view="instance" params={{ list: c.list, instance: c.instance, tab: 'clients', client: c.client }}>{c.instance}</Link> },
+    { key: 'list', head: t('list'), width: 'minmax(160px,1.5fr)', sort: (c) => c.list, cell: (c) => <span className="faint" title={c.list}>{target(c.list).path}</span> },
     { key: 'rate', head: t('rate.s'), width: '84px', end: true, sort: (c) => c.rate, cell: (c) => <span className="num">{rate(c.rate)}</span> },
-    { key: 'errors', head: t('errors'), width: '84px', end: true, sort: (c) => c.errorRate, cell: (c) => <ErrorShare value={c.errorRate} text={share(c.errorRate)} /> },
+    { key: 'errors', head: t('errors'), width: '84px', end: true, sort: failedShare, cell: (c) => <ErrorShare of={c} /> },
     { key: 'p99', head: 'p99', width: '84px', end: true, sort: (c) => c.p99, cell: (c) => <span className="num">{duration(c.p99)}</span> },
-    { key: 'balancer', head: t('balancer'), width: 'minmax(110px,1fr)', sort: (c) => c.balancer ?? '', cell: (c) => c.balancer },
-    { key: 'policy', head: t('policy'), width: '90px', sort: (c) => c.policy ?? '', cell: (c) => c.policy ?? '–' },
-    { key: 'budget', head: t('budget'), width: '100px', end: true, sort: (c) => c.retryBudget, cell: (c) => <span className="num">{c.retryBudget.toFixed(1)}</span> },
-    { key: 'left', head: t('consumer.usable'), width: '110px', end: true, cell: (c) => <span className="num">{c.instances ? `${c.instances.filter((i) => !i.unusable).length}/${c.instances.length}` : '–'}</span> },
+    { key: 'methods', head: t('methods'), width: 'minmax(160px,2fr)', cell: (c) => <span className="faint">{shortList((c.methods ?? []).map((m) => m.method), 4)}</span> },
   ]
 }
 
 function Consumers({ rows }: { rows: readonly Consumer[] }) {
   const { t } = useT()
-  const columns = useMemo(() => consumerColumns(t, false), [t])
+  const columns = useMemo(() => consumerColumns(t), [t])
   return <Table label={t('consumers')} rows={rows} columns={columns} rowKey={(c) => c.list + c.instance + c.client} sortName="sort" sorted="-rate" empty={t('consumers.empty')} minWidth={980} fill />
 }
 

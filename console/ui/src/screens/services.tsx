@@ -2,7 +2,7 @@ import { useDeferredValue, useMemo } from 'react'
 import type { List, ServiceRow } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
 import { filterServices } from '../filter.ts'
-import { count, duration, rate, share, shortList, target } from '../format.ts'
+import { count, duration, failedShare, rate, shortList, target } from '../format.ts'
 import { useT, type T } from '../i18n/index.tsx'
 import { Link, useRoute } from '../route.tsx'
 import { FilterField } from '../ui/filter-field.tsx'
@@ -58,7 +58,7 @@ export function serviceColumns(t: T): Column<ServiceRow>[] {
     { key: 'instances', head: t('instances'), width: 'minmax(164px,1.2fr)', sort: instancesOf, cell: (r) => <StateCounts counts={r.instances} /> },
     { key: 'rate', head: t('rate.s'), width: '78px', end: true, sort: (r) => r.rate, cell: (r) => <span className="num">{rate(r.rate)}</span> },
     { key: 'spark', head: t('lastMinute'), width: '112px', cell: (r) => <Spark values={r.perSecond} /> },
-    { key: 'errors', head: t('errors'), width: '84px', end: true, sort: (r) => r.errorRate, cell: (r) => <ErrorShare value={r.errorRate} text={share(r.errorRate)} /> },
+    { key: 'errors', head: t('errors'), width: '84px', end: true, sort: (r) => failedShare(r), cell: (r) => <ErrorShare of={r} /> },
     { key: 'p99', head: 'p99', width: '84px', end: true, sort: (r) => r.p99, cell: (r) => <span className="num">{duration(r.p99)}</span> },
     { key: 'version', head: t('version'), width: 'minmax(90px,.8fr)', sort: (r) => r.versions?.[0] ?? '', cell: (r) => <Several values={r.versions} /> },
     { key: 'zone', head: t('zone'), width: 'minmax(80px,.8fr)', sort: (r) => r.zones?.[0] ?? '', cell: (r) => <Several values={r.zones} /> },

@@ -1,7 +1,7 @@
 import { useMemo } from 'react'
 import type { Edge, Node, Topology } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
-import { duration, rate, share, shortList } from '../format.ts'
+import { duration, failedShare, rate, share, shortList } from '../format.ts'
 import { layout, type Placed } from '../graph.ts'
 import { useT } from '../i18n/index.tsx'
 import { go, Link, setParams, useRoute } from '../route.tsx'
@@ -76,7 +76,7 @@ function Graph({ value, center }: { value: Topology; center: string }) {
 
 function EdgeLine({ edge, path, most }: { edge: Edge; path: Placed | undefined; most: number }) {
   if (!path) return null
-  const failing = edge.errorRate >= 0.01
+  const failing = failedShare(edge) >= 0.01
   return (
     <g className={'edge' + (failing ? ' failing' : '')} aria-hidden="true">
       <path d={path.path} strokeWidth={1 + 3 * Math.sqrt(edge.rate / most)} strokeDasharray={failing ? '6 4' : undefined} markerEnd="url(#arrow)" />
@@ -88,7 +88,7 @@ function EdgeLine({ edge, path, most }: { edge: Edge; path: Placed | undefined; 
 function EdgeText({ edge, path }: { edge: Edge; path: Placed | undefined }) {
   if (!path) return null
   // One string: the outline of a second one would cover the first.
-  const text = `${rate(edge.rate)}/s · ${duration(edge.p99)}` + (edge.errorRate >= 0.01 ? ' · ' + share(edge.errorRate) : '')
+  const text = `${rate(edge.rate)}/s · ${duration(edge.p99)}` + (failedShare(edge) >= 0.01 ? ' · ' + share(failedShare(edge)) : '')
   return <text className="edge-text" x={path.x} y={path.y + 4} aria-hidden="true">{text}</text>
 }
 
@@ -98,13 +98,13 @@ function NodeBox({ node, at, center }: { node: Node; at: { x: number; y: number;
   const open = () => go('topology', { center: node.name, hops: '1' })
   return (
     <g
-      className={'node' + (center ? ' center' : '') + (node.errorRate >= 0.01 ? ' failing' : '')} transform={`translate(${at.x - at.width / 2} ${at.y - at.height / 2})`}
+      className={'node' + (center ? ' center' : '') + (failedShare(node) >= 0.01 ? ' failing' : '')} transform={`translate(${at.x - at.width / 2} ${at.y - at.height / 2})`}
       tabIndex={0} role="link"
       onClick={open} onKeyDown={(event) => { if (event.key === 'Enter') open() }}
     >
       <rect width={at.width} height={at.height} rx="4" />
       <text className="name" x="10" y="18">{node.name}</text>
-      <text x="10" y="34">{rate(node.rate)}/s · {share(node.errorRate)} · {t('topology.instances', { n: node.instances })}</text>
+      <text x="10" y="34">{rate(node.rate)}/s · {share(failedShare(node))} · {t('topology.instances', { n: node.instances })}</text>
     </g>
   )
 }
@@ -118,7 +118,7 @@ function Edges({ value }: { value: Topology }) {
       { key: 'from', head: t('topology.from'), width: 'minmax(160px,1.5fr)', sort: (e) => names.get(e.from) ?? e.from, cell: (e, tab) => name(e.from, tab) },
       { key: 'to', head: t('topology.to'), width: 'minmax(160px,1.5fr)', sort: (e) => names.get(e.to) ?? e.to, cell: (e, tab) => name(e.to, tab) },
       { key: 'rate', head: t('rate.s'), width: '90px', end: true, sort: (e) => e.rate, cell: (e) => <span className="num">{rate(e.rate)}</span> },
-      { key: 'errors', head: t('errors'), width: '90px', end: true, sort: (e) => e.errorRate, cell: (e) => <ErrorShare value={e.errorRate} text={share(e.errorRate)} /> },
+      { key: 'errors', head: t('errors'), width: '90px', end: true, sort: (e) => failedShare(e), cell: (e) => <ErrorShare of={e} /> },
       { key: 'p99', head: 'p99', width: '90px', end: true, sort: (e) => e.p99, cell: (e) => <span className="num">{duration(e.p99)}</span> },
       { key: 'protocol', head: t('protocol'), width: 'minmax(110px,1fr)', cell: (e) => shortList(e.protocols ?? [], 3) },
     ]

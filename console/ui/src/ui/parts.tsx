@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react'
 import type { Failure } from '../api/client.ts'
+import { failedShare, share } from '../format.ts'
 import { useT } from '../i18n/index.tsx'
 
 // Panel is a part of a screen with a heading.
@@ -55,7 +56,9 @@ export function Figure({ name, value, unit, note }: { name: string; value: strin
 }
 
 // ErrorShare is a share of failed calls. One that needs a look has an icon too.
-export function ErrorShare({ value, text }: { value: number; text: string }) {
+export function ErrorShare({ of }: { of: { rate: number; errorRate: number } }) {
+  const value = failedShare(of)
+  const text = share(value)
   if (value < 0.01) return <span className={value > 0 ? 'num' : 'num faint'}>{text}</span>
   return (
     <span className="num bad">
