@@ -66,7 +66,7 @@ faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:
 systems = ./bench/load ./cmd/tandem/internal/demo ./cmd/tandem/internal/loadtest ./transport/nbio/...
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Not $(MAKE): make runs a recipe line with that in it even when it should only print it (-n).
 again = make --no-print-directory

@@ -99,7 +99,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-var target = regexp.MustCompile("`make ([a-z-]+)")
+var target = regexp.MustCompile("`make ([a-z0-9-]+)")
 
 // TestNamedTargetsExist checks that the Makefile has the targets that the documentation names.
 func TestNamedTargetsExist(t *testing.T) {
@@ -170,7 +170,7 @@ func namesOthersOptions(name string) bool {
 	return strings.HasPrefix(name, "docs/howto/migrating/") || strings.HasPrefix(name, "docs/zh/howto/migrating/")
 }
 
-var workflowTarget = regexp.MustCompile(`run: make ([a-z-]+)`)
+var workflowTarget = regexp.MustCompile(`run: make ([a-z0-9-]+)`)
 
 // TestWorkflowTargetsExist checks that the Makefile has the targets that workflows run.
 func TestWorkflowTargetsExist(t *testing.T) {

@@ -136,5 +136,5 @@ var (
 func skipped(folder string) bool {
 	base := filepath.Base(folder)
 	hidden := strings.HasPrefix(base, ".") && folder != "." && folder != ".ci"
-	return hidden || base == "testdata" || base == "__pycache__"
+	return hidden || base == "testdata" || base == "__pycache__" || base == "node_modules" || base == "test-output"
 }
