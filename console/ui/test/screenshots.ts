@@ -16,6 +16,8 @@ const screens: Readonly<Record<string, string>> = {
   schema: query('service', { ...cart, tab: 'schema' }),
   instance: query('instance', { ...cart, instance: 'cart-5af-2' }),
   connections: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'connections' }),
+  limits: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'limits' }),
+  clients: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'clients' }),
   settings: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'settings' }),
   profiles: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'profiles' }),
   policies: query('policies', { list: cart.list }),
