@@ -239,6 +239,9 @@ it('filter, order, tab and language are kept when the page loads again', async (
   await page.goto(lab.base + query('services'))
   await page.getByRole('searchbox').fill('state:disabled')
   await page.getByRole('button', { name: 'Calls/s' }).click()
+  // The filter is applied after the text is drawn.
+  await page.waitForFunction(() => [...document.querySelectorAll('.table-body .tr')].every((row) => row.textContent?.includes('disabled')))
+  await page.waitForSelector('[aria-sort=descending]')
   const before = await page.locator('.table-body .tr').first().locator('a').textContent()
   expect(page.url()).toContain('q=state%3Adisabled')
   expect(page.url()).toContain('sort=-rate')
