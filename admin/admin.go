@@ -48,6 +48,9 @@ const Other = "_OTHER"
 // MaxCalled is how many methods of clients are counted by name.
 const MaxCalled = 512
 
+// mostShards bounds the memory of a method.
+const mostShards = 64
+
 // Option changes what [New] returns.
 type Option func(*Admin)
 
@@ -78,14 +81,16 @@ type Admin struct {
 	payloads  bool
 	redact    func(method string, message []byte) []byte
 
-	began  time.Time
-	shards uint32
-	all    atomic.Pointer[map[key]*method] // copied to be changed
-	taps   atomic.Pointer[[]*tap]          // copied to be changed; nil while there is none
-	spans  ring[Span]
-	writes ring[Change]
-	keep   atomic.Uint32 // which traces are kept: see keepsTrace
-	kept   atomic.Uint32 // spans that were kept since the last tick
+	began      time.Time
+	shards     int
+	processors sync.Pool // of indexes of shards
+	given      atomic.Uint32
+	all        atomic.Pointer[map[key]*method] // copied to be changed
+	taps       atomic.Pointer[[]*tap]          // copied to be changed; nil while there is none
+	spans      ring[Span]
+	writes     ring[Change]
+	keep       atomic.Uint32 // which traces are kept: see keepsTrace
+	kept       atomic.Uint32 // spans that were kept since the last tick
 
 	forcing sync.Mutex            // serialises what forces breakers
 	forced  map[breakerKey]forced // guarded by forcing
@@ -107,10 +112,8 @@ type key struct {
 
 // New returns an Admin that has seen nothing.
 func New(opts ...Option) *Admin {
-	a := &Admin{began: time.Now(), shards: 1, clients: map[string]*client.Client{}, undo: map[string]func() error{}, forced: map[breakerKey]forced{}}
-	for a.shards < uint32(min(runtime.GOMAXPROCS(0), 16)) { //nolint:gosec // positive and small
-		a.shards *= 2
-	}
+	a := &Admin{began: time.Now(), shards: min(runtime.GOMAXPROCS(0), mostShards), clients: map[string]*client.Client{}, undo: map[string]func() error{}, forced: map[breakerKey]forced{}}
+	a.processors.New = func() any { return new(int(a.given.Add(1)) % a.shards) }
 	a.all.Store(&map[key]*method{})
 	a.spans.size, a.writes.size = maxSpans, maxChanges
 	for _, o := range opts {

@@ -32,8 +32,8 @@ type method struct {
 	history history
 }
 
-// shard holds the counts of some of the calls, so that processors do not wait for each other's
-// caches.
+// shard holds the counts of the calls that began on one processor, so that processors do not wait
+// for each other's caches.
 type shard struct {
 	begun, ended atomic.Uint64
 	_            [112]byte
@@ -77,12 +77,11 @@ func (c calls) Intercept(next tandem.Func) tandem.Func {
 
 // pass counts a call. What counting needs beyond two counters, it does for some of the calls only.
 func (m *method) pass(ctx context.Context, call *tandem.Call, next tandem.Func) error {
-	r := rand.Uint32()
-	s := &m.shards[int(r)&(len(m.shards)-1)] // the length is a power of two
+	s := &m.shards[m.admin.shard()]
 	s.begun.Add(1)
 	skip := m.skip.Load()
 	switch {
-	case r>>8&skip == 0:
+	case rand.Uint32()&skip == 0:
 		return m.observe(ctx, call, next, s, uint64(skip)+1)
 	case m.admin.taps.Load() != nil:
 		return m.observe(ctx, call, next, s, 0)
@@ -97,6 +96,14 @@ func (m *method) pass(ctx context.Context, call *tandem.Call, next tandem.Func) 
 		m.errors[codeOf(err)].Add(1)
 	}
 	return err
+}
+
+// shard returns the index of the shard of this processor, or nearly so: a pool keeps what a
+// processor has put into it for the same processor.
+func (a *Admin) shard() int {
+	i := a.processors.Get().(*int) //nolint:forcetypeassert // nothing else is in the pool
+	a.processors.Put(i)
+	return *i
 }
 
 func codeOf(err error) tandem.Code {
