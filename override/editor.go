@@ -186,8 +186,12 @@ func equal(a, b []Override) (bool, error) {
 
 // put adds an override in place of the one that it replaces.
 func (o *Overrides) put(s Override, list []tandem.Instance, now time.Time) {
-	if s.Ramp > 0 && s.From == 0 && s.Instance != "" {
-		s.From = o.weightNow(s.Instance, list, now)
+	if s.Ramp > 0 && s.From == 0 && len(s.FromEach) == 0 {
+		if s.Instance != "" {
+			s.From = o.weightNow(s.Instance, list, now)
+		} else {
+			s.From, s.FromEach = o.weightsNow(&s, list, now)
+		}
 	}
 	o.Set = slices.DeleteFunc(o.Set, func(old Override) bool { return s.replaces(&old) })
 	if s.State == Enabled && s.Until.IsZero() && !o.withholds(&s, list, now) {
@@ -214,6 +218,39 @@ func (o *Overrides) weightNow(id string, list []tandem.Instance, now time.Time) 
 		}
 	}
 	return 0
+}
+
+// weightsNow returns where a ramp by labels begins: at the one weight of all instances that it is
+// for, or at the weight of each that is not the registered one. An instance that has a weight by
+// its ID does not follow the ramp, so it does not count.
+func (o *Overrides) weightsNow(ramp *Override, list []tandem.Instance, now time.Time) (from int, each map[string]int) {
+	live := o.live(now)
+	set := make(map[string]int) // weights that overrides set
+	same := true
+	for i := range list {
+		in := &list[i]
+		if !ramp.Matches(in) {
+			continue
+		}
+		_, by := live.find(in)
+		if by != nil && by.Instance != "" {
+			continue
+		}
+		w := cmp.Or(in.Weight, tandem.DefaultWeight)
+		if by != nil {
+			w, _ = by.weight(in, now)
+			set[in.ID] = w
+		}
+		same = same && (from == 0 || from == w)
+		from = w
+	}
+	switch {
+	case len(set) == 0:
+		return 0, nil
+	case same:
+		return from, nil
+	}
+	return 0, set
 }
 
 // forget removes the overrides that have ended.

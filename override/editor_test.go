@@ -220,6 +220,38 @@ func TestRampBeginsWhereItIs(t *testing.T) {
 	}
 }
 
+// A ramp by labels begins at the weights that are in force, too.
+func TestRampByLabelsBeginsWhereItIs(t *testing.T) {
+	ann, ramp := Request{By: "ann"}, policy.Duration(time.Hour)
+	all, zoneA := map[string]string{"version": "1"}, map[string]string{"zone": "a"}
+	for _, test := range []struct {
+		name   string
+		before []Override
+		want   string // right after a ramp of all to 100 has begun
+		from   int
+		each   string
+	}{
+		{"registered weights", nil, "i1=100 i2=100 i3=100", 0, "map[]"},
+		{"one weight for all", []Override{{Labels: all, Weight: 5}}, "i1=5 i2=5 i3=5", 5, "map[]"},
+		{"a ramp that has just begun", []Override{{Labels: all, Weight: 5}, {Labels: all, Weight: 80, Ramp: ramp}}, "i1=5 i2=5 i3=5", 5, "map[]"},
+		{"other labels", []Override{{Labels: zoneA, Weight: 7}}, "i1=7 i2=100 i3=7", 0, "map[i1:7 i3:7]"},
+		{"two weights", []Override{{Labels: all, Weight: 5}, {Labels: zoneA, Weight: 7}}, "i1=7 i2=5 i3=7", 0, "map[i1:7 i2:5 i3:7]"},
+		{"a weight by ID", []Override{{Labels: all, Weight: 5}, {Instance: "i2", Weight: 9}}, "i1=5 i2=9 i3=5", 5, "map[]"},
+		{"a state", []Override{{Labels: all, Weight: 5}, {Instance: "i2", State: Disabled}}, "i1=5 i3=5 (i2: disabled by ann)", 5, "map[]"},
+	} {
+		_, _, e := service(t, 3)
+		for _, s := range test.before {
+			o, err := e.Set(t.Context(), ann, s)
+			do(t, o, err)
+		}
+		o, err := e.Set(t.Context(), ann, Override{Labels: all, Weight: 100, Ramp: ramp})
+		begun := do(t, o, err).Set[len(o.Set)-1]
+		if got := e.now(t); got != test.want || begun.From != test.from || fmt.Sprint(begun.FromEach) != test.each {
+			t.Errorf("%s: %s from %d, %v; want %s from %d, %s", test.name, got, begun.From, begun.FromEach, test.want, test.from, test.each)
+		}
+	}
+}
+
 // A change is refused while the registry can't be read, as its effect can't be checked.
 func TestEditorWithoutList(t *testing.T) {
 	_, _, e := service(t, 2)

@@ -7,6 +7,7 @@ package override
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -55,9 +56,12 @@ type Override struct {
 	State  State `json:"state,omitempty"`  // "" if a weight is set
 	Weight int   `json:"weight,omitempty"` // 1 to 10000; 0 if a state is set
 	// From is the weight at the time At, from which the weight changes evenly to Weight within
-	// Ramp.
+	// Ramp. 0 is the weight with which an instance is registered.
 	From int             `json:"from,omitempty"`
 	Ramp policy.Duration `json:"ramp,omitzero"`
+	// FromEach is From for single instances, by ID, where those that the labels match had several
+	// weights at the time At.
+	FromEach map[string]int `json:"fromEach,omitempty"`
 
 	By    string    `json:"by,omitempty"`
 	Why   string    `json:"why,omitempty"`
@@ -132,6 +136,13 @@ func (o *Override) checkWeight() error {
 		return errors.New("ramp: want 0s to 24h")
 	case o.Ramp > 0 && o.Weight == 0:
 		return errors.New("a ramp without a weight")
+	case len(o.FromEach) > 0 && (o.Ramp == 0 || o.Instance != ""):
+		return errors.New("fromEach: want it only for a ramp by labels")
+	}
+	for id, from := range o.FromEach {
+		if from < 1 || from > tandem.MaxWeight {
+			return fmt.Errorf("fromEach: weight %d of %.100q: want 1 to %d", from, id, tandem.MaxWeight)
+		}
 	}
 	return nil
 }
@@ -212,7 +223,7 @@ func (o *Overrides) Apply(list []tandem.Instance, now time.Time) Effect {
 		}
 		if weight != nil {
 			var step time.Time
-			in.Weight, step = weight.weight(in.Weight, now)
+			in.Weight, step = weight.weight(&in, now)
 			e.Next = sooner(e.Next, step)
 		}
 		e.Enabled = append(e.Enabled, in)
@@ -262,20 +273,14 @@ func (l *live) find(in *tandem.Instance) (state, weight *Override) {
 // steps is in how many steps a weight changes along a ramp, at most one a second.
 const steps = 50
 
-// weight returns the weight that is set at a time, and when it changes next, zero for never.
-// registered is the weight with which the instance is registered.
-func (o *Override) weight(registered int, now time.Time) (int, time.Time) {
+// weight returns the weight that is set at a time for an instance as it is registered, and when it
+// changes next, zero for never.
+func (o *Override) weight(in *tandem.Instance, now time.Time) (int, time.Time) {
 	end := o.At.Add(time.Duration(o.Ramp))
 	if o.Ramp == 0 || !now.Before(end) { // the clock of the writer may be ahead
 		return o.Weight, time.Time{}
 	}
-	from := o.From
-	if from == 0 {
-		from = max(registered, 1)
-		if registered == 0 {
-			from = tandem.DefaultWeight
-		}
-	}
+	from := cmp.Or(o.FromEach[in.ID], o.From, max(0, in.Weight), tandem.DefaultWeight)
 	step := max(time.Second, time.Duration(o.Ramp)/steps)
 	passed := max(0, now.Sub(o.At)).Truncate(step)
 	w := from + int(float64(o.Weight-from)*float64(passed)/float64(o.Ramp))

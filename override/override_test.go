@@ -134,17 +134,20 @@ func TestParse(t *testing.T) {
 		t.Errorf("no text: %+v, %v", o, err)
 	}
 	for bad, why := range map[string]string{
-		`{"set": [{"instance": "a", "state": "asleep"}]}`:                 "enabled, disabled or draining",
-		`{"set": [{"state": "disabled"}]}`:                                "either an instance or labels",
-		`{"set": [{"instance": "a", "labels": {"b": "c"}, "weight": 1}]}`: "either an instance or labels",
-		`{"set": [{"instance": "a"}]}`:                                    "either a state or a weight",
-		`{"set": [{"instance": "a", "state": "enabled", "weight": 3}]}`:   "either a state or a weight",
-		`{"set": [{"instance": "a", "weight": 10001}]}`:                   "weight 10001",
-		`{"set": [{"instance": "a", "weight": -1}]}`:                      "weight -1",
-		`{"set": [{"instance": "a", "weight": 1, "ramp": "25h"}]}`:        "ramp",
-		`{"set": [{"instance": "a", "state": "disabled", "ramp": "5m"}]}`: "ramp",
-		`{"set": [{"instance": "a", "weight": 1, "wieght": 1}]}`:          "wieght",
-		`{"set": [{"labels": {"zone": ""}, "state": "disabled"}]}`:        "a label without a value",
+		`{"set": [{"instance": "a", "state": "asleep"}]}`:                                           "enabled, disabled or draining",
+		`{"set": [{"state": "disabled"}]}`:                                                          "either an instance or labels",
+		`{"set": [{"instance": "a", "labels": {"b": "c"}, "weight": 1}]}`:                           "either an instance or labels",
+		`{"set": [{"instance": "a"}]}`:                                                              "either a state or a weight",
+		`{"set": [{"instance": "a", "state": "enabled", "weight": 3}]}`:                             "either a state or a weight",
+		`{"set": [{"instance": "a", "weight": 10001}]}`:                                             "weight 10001",
+		`{"set": [{"instance": "a", "weight": -1}]}`:                                                "weight -1",
+		`{"set": [{"instance": "a", "weight": 1, "ramp": "25h"}]}`:                                  "ramp",
+		`{"set": [{"instance": "a", "state": "disabled", "ramp": "5m"}]}`:                           "ramp",
+		`{"set": [{"instance": "a", "weight": 1, "ramp": "5m", "fromEach": {"a": 1}}]}`:             "only for a ramp by labels",
+		`{"set": [{"labels": {"zone": "b"}, "weight": 1, "fromEach": {"a": 1}}]}`:                   "only for a ramp by labels",
+		`{"set": [{"labels": {"zone": "b"}, "weight": 1, "ramp": "5m", "fromEach": {"a": 10001}}]}`: "weight 10001 of",
+		`{"set": [{"instance": "a", "weight": 1, "wieght": 1}]}`:                                    "wieght",
+		`{"set": [{"labels": {"zone": ""}, "state": "disabled"}]}`:                                  "a label without a value",
 		`{"set": []} {}`: "more after",
 		`{"set": [{"instance": "` + strings.Repeat("x", 513) + `", "state": "enabled"}]}`: "513 bytes",
 	} {
@@ -163,6 +166,7 @@ func TestParse(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"set": [{"instance": "i1", "state": "disabled"}, {"labels": {"zone": "b"}, "weight": 50, "from": 100, "ramp": "5m", "at": "2026-11-01T12:00:00Z"}]}`))
+	f.Add([]byte(`{"set": [{"labels": {"zone": "b"}, "weight": 50, "fromEach": {"i2": 7}, "ramp": "5m", "at": "2026-11-01T12:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		o, err := Parse(text)
 		if err != nil {

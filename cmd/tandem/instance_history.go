@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,8 +81,15 @@ func describeOverride(o *override.Override) string {
 	if name == "" {
 		name = pairs(o.Labels)
 	}
-	if o.Weight > 0 {
-		return fmt.Sprintf("%s weight %d", name, o.Weight)
+	if o.Weight == 0 {
+		return fmt.Sprintf("%s %s", name, o.State)
 	}
-	return fmt.Sprintf("%s %s", name, o.State)
+	text := fmt.Sprintf("%s weight %d", name, o.Weight)
+	if o.From > 0 {
+		text += fmt.Sprintf(" from %d", o.From)
+	}
+	if o.Ramp > 0 {
+		text += fmt.Sprintf(" within %v", time.Duration(o.Ramp))
+	}
+	return text
 }

@@ -49,7 +49,7 @@ func TestInstance(t *testing.T) {
 		{"weight --by ann T version=1.2 40", exitOK, []string{"cart-2    enabled  40"}},
 		{"weight --by ann --ramp 1h T cart-2 80", exitOK, []string{"cart-2    enabled  40"}},
 		{"drain --by ann --for 1h --why patching T cart-2", exitOK, []string{"draining  -", "by ann until 20", ": patching\n"}},
-		{"history T", exitOK, []string{"REVISION", "\n3         ", "bob  -         version=1.2", "patching  version=1.2 weight 40; cart-2 weight 80; cart-2 draining\n", "\n1         "}[:2]},
+		{"history T", exitOK, []string{"REVISION", "\n3         ", "bob  -         nothing\n", "patching  version=1.2 weight 40; cart-2 weight 80 from 40 within 1h0m0s; cart-2 draining\n", "\n1         "}},
 		{"restore --by bob T 1", exitOK, []string{"cart-1    disabled", "cart-2    enabled   100"}},
 		{"restore --by bob T 99", exitFailed, []string{"revision 99", "not kept"}},
 		{"clear --by ann T cart-1", exitOK, []string{"cart-1    enabled  100", "cart-2    enabled  100"}},
@@ -115,13 +115,13 @@ func TestInstanceTable(t *testing.T) {
 func TestInstanceHistory(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	list := instanceHistory("etcd://h/shop", []history.Version{
-		{Change: policy.Change{Revision: 1, By: "ann", At: at}, Text: `{"set": [{"labels": {"zone": "b", "group": "x"}, "weight": 20}]}`},
+		{Change: policy.Change{Revision: 1, By: "ann", At: at}, Text: `{"set": [{"labels": {"zone": "b", "group": "x"}, "weight": 20, "ramp": "10m"}]}`},
 		{Change: policy.Change{Revision: 2, By: "bob", Why: "odd", At: at}, Text: `{"sat": []}`},
 		{Change: policy.Change{Revision: 3, By: "ann", At: at}},
 	})
 	for format, want := range map[listing.Format][]string{
-		listing.Table: {"3         2026-11-21T08:00:00Z  ann  -    nothing\n2 ", "bob  odd  ", "\n1         2026-11-21T08:00:00Z  ann  -    group=x,zone=b weight 20\n"},
-		listing.JSON:  {`{"revision":3,"by":"ann","at":"2026-11-21T08:00:00Z","set":[]}`, `"error":`, `"set":[{"labels":{"group":"x","zone":"b"},"weight":20}]}`},
+		listing.Table: {"3         2026-11-21T08:00:00Z  ann  -    nothing\n2 ", "bob  odd  ", "\n1         2026-11-21T08:00:00Z  ann  -    group=x,zone=b weight 20 within 10m0s\n"},
+		listing.JSON:  {`{"revision":3,"by":"ann","at":"2026-11-21T08:00:00Z","set":[]}`, `"error":`, `"set":[{"labels":{"group":"x","zone":"b"},"weight":20,"ramp":"10m0s"}]}`},
 	} {
 		var out strings.Builder
 		err := (&listing.Printer{Out: &out, Format: format, Stream: true}).Print(list)
