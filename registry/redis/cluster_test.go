@@ -87,6 +87,10 @@ func TestCluster(t *testing.T) {
 	}
 	one := fmt.Sprintf("redis://127.0.0.1:%d/prod/S3?cluster=true", nodes[2].port)
 	look(t, Resolver(auth), one).sees(3*time.Second, "b")
+	found, err := Resolver(auth).(registry.Directory).Lists(t.Context(), mustParse(t, strings.Replace(one, "/S3", "", 1)))
+	if err != nil || len(found) != 10 || found[3].String() != one {
+		t.Errorf("the lists of all nodes: %v, %v", found, err)
+	}
 }
 
 // cport returns the port of a node's cluster bus.

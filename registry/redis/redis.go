@@ -49,6 +49,8 @@
 //	tandem:{shop/policies/Cart}:applied:until   a sorted set: the reporter, scored with
 //	                                            the time when its report expires
 //
+// [registry.Directory] finds lists by SCAN of all keys of the database.
+//
 // # Watching
 //
 // All watches of a [Registry] on one server share one connection that is subscribed to

@@ -27,7 +27,7 @@ import (
 const acl = "user arith on >secret ~tandem:* &tandem:* -@all " +
 	"+eval +evalsha +time +hget +hset +hdel +hstrlen +zadd +zrem +zscore +zrange +zrangebyscore +zrevrangebyscore +pexpireat " +
 	"+publish +subscribe +unsubscribe +ping " +
-	"+get +set +del +strlen +zcard"
+	"+get +set +del +strlen +zcard +scan"
 
 // startSecure runs a server that accepts only TLS, requires a client certificate, and has
 // one user.
