@@ -19,8 +19,8 @@ var _ registry.Directory = (*Registry)(nil)
 const directoryQueries = 8
 
 // Lists returns the lists with an instance whose checks pass; see [registry.Directory]. The path
-// may be empty, for all lists. Consul's catalogue has the last element of each path, so Lists
-// reads all services that it may see, of tandem only if Consul can filter its catalogue.
+// may be empty, for all lists. Consul's catalogue has only the last element of each path, so Lists
+// reads every service that its token may see, up to 10,000 of them.
 func (r *Registry) Lists(ctx context.Context, target registry.Target) ([]registry.Target, error) {
 	base := strings.TrimSuffix(target.Path, "/")
 	at := target
@@ -104,12 +104,10 @@ func (a *agents) paths(ctx context.Context, base string) ([]string, error) {
 	return paths, nil
 }
 
-// services returns the names of the services. Before version 1.14, Consul does not know the
-// filter and returns all.
+// services returns the names of all services.
 func (a *agents) services(ctx context.Context, host *api.Client) ([]string, error) {
 	var services map[string][]string
 	meta, err := a.query(ctx, 0, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
-		q.Filter = fmt.Sprintf("%q in ServiceMeta", pathKey)
 		services, meta, err = host.Catalog().Services(q)
 		return meta, err
 	})

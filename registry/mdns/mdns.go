@@ -48,6 +48,10 @@
 // Two writers are not ordered. If several instances answer with one ID, the one that started
 // last is listed.
 //
+// A [Registry] is no [registry.Directory]. DNS-Based Service Discovery can list the service types
+// of one domain (RFC 6763, section 9), but not the domains below it, where most lists are, and
+// names there have lost the case of paths.
+//
 // # What listens
 //
 // Sockets are bound to port 5353 of all addresses, as programs share that port for Multicast
