@@ -138,6 +138,7 @@ func (p *process) backend(t testing.TB) *backend {
 func TestRealServer(t *testing.T) {
 	p := startNacos(t, nil)
 	t.Run("Conformance", func(t *testing.T) { conformance(t, p.backend(t)) })
+	t.Run("Lists", func(t *testing.T) { directory(t, p.backend(t)) })
 	t.Run("Documents", func(t *testing.T) { checkDocuments(t, p.backend(t)) })
 	t.Run("Policy", func(t *testing.T) { followPolicy(t, p.backend(t)) })
 	t.Run("Console", func(t *testing.T) { console(t, p.backend(t)) })

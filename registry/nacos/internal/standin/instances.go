@@ -190,6 +190,26 @@ func (s *Server) list(v *service, p params) answer {
 	}}
 }
 
+// serviceList returns a page of the names of a group's services.
+func (s *Server) serviceList(p params) answer {
+	within := p.or("namespaceId", "public") + "##" + p.or("groupName", "DEFAULT_GROUP") + "@@"
+	names := []string{}
+	for id := range s.services {
+		if name, ok := strings.CutPrefix(id, within); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	count := len(names)
+	page, err := strconv.Atoi(p.get("pageNo"))
+	size, err2 := strconv.Atoi(p.get("pageSize"))
+	if err != nil || err2 != nil || page < 1 {
+		return text(http.StatusBadRequest, "caused: Param 'pageNo' is required.;")
+	}
+	names = names[min(count, (page-1)*size):min(count, page*size)]
+	return answer{http.StatusOK, map[string]any{"doms": names, "count": count}}
+}
+
 // deleteMetadata removes keys from edits. Like the real server, it creates an edit of weight
 // 1 if there is none.
 func (s *Server) deleteMetadata(v *service, p params) answer {

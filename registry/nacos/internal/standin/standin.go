@@ -174,6 +174,9 @@ func (s *Server) serve(r *http.Request) answer {
 	if a, known := s.configs(what, r.Header.Get("Casmd5"), p); known {
 		return a
 	}
+	if what == "GET /v1/ns/service/list" {
+		return s.serviceList(p)
+	}
 	handle, known := map[string]func(*service, params) answer{
 		"POST /v1/ns/instance":                  s.register,
 		"PUT /v1/ns/instance":                   s.update,
