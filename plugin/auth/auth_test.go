@@ -240,3 +240,14 @@ func TestTokenOfCONNECT(t *testing.T) {
 	}
 	_ = c.Close()
 }
+
+// An empty secret, as of a variable that is not set, lets nobody in.
+func TestEmptySecretIsNobodys(t *testing.T) {
+	verify := auth.Known(map[string]string{"": "anybody", "s3cret": "ann"})
+	if who, err := verify(t.Context(), ""); err == nil {
+		t.Errorf("an empty secret is that of %v", who)
+	}
+	if who, err := verify(t.Context(), "s3cret"); err != nil || who != "ann" {
+		t.Errorf("%v, %v", who, err)
+	}
+}

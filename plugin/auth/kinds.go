@@ -131,11 +131,14 @@ func APIKey(name string, verify func(ctx context.Context, key string) (identity 
 var errUnknown = errors.New("the credentials are not known here")
 
 // Known returns a verifier for [Bearer] and [APIKey]: it has the identities of secrets that do
-// not change. Its time reveals nothing about the secrets.
+// not change. An empty secret, such as a variable of the environment that is not set, is nobody's.
+// Its time reveals nothing about the secrets.
 func Known[Identity any](secrets map[string]Identity) func(ctx context.Context, secret string) (any, error) {
 	known := make(map[[sha256.Size]byte]Identity, len(secrets))
 	for secret, identity := range secrets {
-		known[sha256.Sum256([]byte(secret))] = identity
+		if secret != "" {
+			known[sha256.Sum256([]byte(secret))] = identity
+		}
 	}
 	return func(_ context.Context, secret string) (any, error) {
 		identity, ok := known[sha256.Sum256([]byte(secret))]
