@@ -25,21 +25,28 @@ func newLs(sh *shell) *cobra.Command {
 		Use:   "ls [flags] TARGET",
 		Short: "list the instances of a target, with their services",
 		Long: "With -w it goes on until it is interrupted: a line for each change in tables, and the whole list\n" +
-			"on a line for each change with -o json.",
+			"on a line for each change with -o json.\n" +
+			"With --lists it lists the lists at the target's path and below it, which need not be a list itself.",
 		Example: "tandem ls -w etcd://h1:2379/shop/Cart",
 		Args:    wantArgs(1, 1),
 	}
 	p := outputFlag(sh, cmd)
 	cmd.ValidArgsFunction = complete(false, false, contextTargets)
 	watch := cmd.Flags().BoolP("watch", "w", false, "follow changes")
+	lists := cmd.Flags().Bool("lists", false, "list the lists at the target and below it, with their numbers of instances")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		target, err := targetOf(args[0])
 		if err != nil {
 			return err
 		}
 		at := &place{target: target}
-		if *watch {
+		switch {
+		case *watch && *lists:
+			return usagef("--lists can't be followed: leave out --watch")
+		case *watch:
 			return watchList(cmd.Context(), sh, p, at)
+		case *lists:
+			return printLists(cmd.Context(), p, at)
 		}
 		return printList(cmd.Context(), p, at)
 	}
@@ -62,6 +69,9 @@ func printList(ctx context.Context, p *listing.Printer, at *place) error {
 	out := &listing.List{Columns: append([]listing.Column{{Name: "INSTANCE"}}, lsColumns()...), Value: listOf(at.target, list, time.Now())}
 	for i := range list {
 		out.Rows = append(out.Rows, append([]string{list[i].ID}, lsCells(&list[i])...))
+	}
+	if r, _, err := at.list(); err == nil {
+		out.Notes = noteEmpty(r, len(list))
 	}
 	return p.Print(out)
 }

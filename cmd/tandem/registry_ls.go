@@ -84,7 +84,7 @@ func (h *holdings) print(ctx context.Context, p *listing.Printer, further []stri
 		Documents: append([]heldDocument{}, documents...),
 	}
 	first := heldTable(value.Instances)
-	first.Value = value
+	first.Value, first.Notes = value, noteEmpty(h.resolver, len(instances))
 	if err := p.Print(first); err != nil || p.Format == listing.JSON || p.Format == listing.YAML {
 		return err
 	}
