@@ -83,7 +83,7 @@ func (s Store) Edit(ctx context.Context, c policy.Change, edit func(now Version,
 		return Version{}, fmt.Errorf("change of %s: want who makes it and at most %d bytes why", s.Key, policy.MaxReason)
 	}
 	for range attempts {
-		now, kept, err := s.read(ctx)
+		now, kept, err := s.settled(ctx)
 		if err != nil {
 			return Version{}, err
 		}
@@ -122,6 +122,28 @@ func (s Store) Restore(ctx context.Context, revision int, c policy.Change, with 
 		}
 		return with(old.Text, c)
 	})
+}
+
+// patience is how long an edit waits for another writer to record the version in force. Whoever
+// has not done so by then has failed, or has written the document by other means.
+const patience = 300 * time.Millisecond
+
+// settled is read, once the version in force is recorded. The number of a version that is not
+// recorded is a guess: if the one before it was not recorded, either, it is too small, and the next
+// version would get a number that is taken.
+func (s Store) settled(ctx context.Context) (now Version, kept []Version, err error) {
+	began := time.Now()
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
+		now, kept, err = s.read(ctx)
+		if err != nil || now.Revision == last(kept).Revision || time.Since(began) > patience {
+			return now, kept, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return now, nil, ctx.Err()
+		}
+	}
 }
 
 // read returns the version in force and the recorded ones.
