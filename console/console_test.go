@@ -400,6 +400,15 @@ func TestEdit(t *testing.T) {
 	if status := c.post("Edit", EditRequest{List: c.target, Set: disable("s0", "s2")}, nil); status != http.StatusConflict {
 		t.Errorf("the last instances were disabled: %d", status)
 	}
+	// A confirmation of something else allows nothing, either.
+	l, err := c.console.list(c.target)
+	c.check(err)
+	ed, err := l.editor()
+	c.check(err)
+	wrong := EditRequest{List: c.target, Set: disable("s0", "s2"), Confirm: "another list"}
+	if _, err := c.console.write(t.Context(), User{Name: "ann"}, ed, &wrong, wrong.Confirm == l.name); !errors.Is(err, override.ErrEmpty) {
+		t.Errorf("with another name typed: %v", err)
+	}
 	var changes Changes
 	if c.post("Changes", ChangesRequest{List: c.target}, &changes); len(changes.Changes) != 1 || changes.Changes[0].By != "ann" || changes.Changes[0].What != "s1: disabled by ann: a test" {
 		t.Errorf("%+v", changes)

@@ -61,7 +61,7 @@ func (c *Console) edit(ctx context.Context, u User, req *EditRequest) (*Edit, er
 	if out.Empties && req.Confirm != l.name {
 		return nil, tandem.Errorf(tandem.FailedPrecondition, "no instance would be left that gets calls: type the name of the list to confirm")
 	}
-	made, err := c.write(ctx, u, e, req)
+	made, err := c.write(ctx, u, e, req, req.Confirm == l.name)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (c *Console) edit(ctx context.Context, u User, req *EditRequest) (*Edit, er
 	return out, nil
 }
 
-func (c *Console) write(ctx context.Context, u User, e *override.Editor, req *EditRequest) (made *override.Overrides, err error) {
-	r := override.Request{By: u.Name, Why: req.Why, AllowEmpty: req.Confirm != ""}
+func (*Console) write(ctx context.Context, u User, e *override.Editor, req *EditRequest, confirmed bool) (made *override.Overrides, err error) {
+	r := override.Request{By: u.Name, Why: req.Why, AllowEmpty: confirmed}
 	if len(req.Clear) > 0 {
 		var match []override.Override
 		for _, id := range req.Clear {

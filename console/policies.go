@@ -119,10 +119,15 @@ func (c *Console) putPolicy(ctx context.Context, u User, req *PutPolicyRequest) 
 	if req.DryRun {
 		return &PolicyView{Key: s.Key, Text: string(text), Policy: p, Revision: strconv.Itoa(now.Revision), History: []ChangeRow{}}, nil
 	}
-	if req.Base != strconv.Itoa(now.Revision) {
-		return nil, tandem.Errorf(tandem.Aborted, "revision %d is there meanwhile: look at it first", now.Revision)
+	base, err := strconv.Atoi(req.Base)
+	if err != nil {
+		return nil, tandem.Errorf(tandem.InvalidArgument, "base %q is not the number of a revision", req.Base)
 	}
-	if _, err := history.PutPolicy(ctx, s, policy.Change{By: u.Name, Why: req.Why}, p); err != nil {
+	_, err = history.PutPolicyOver(ctx, s, policy.Change{By: u.Name, Why: req.Why}, p, base)
+	if errors.Is(err, registry.ErrChanged) {
+		return nil, tandem.Errorf(tandem.Aborted, "%v: look at it first", err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return c.policy(ctx, u, &PolicyRequest{List: req.List, Key: s.Key})

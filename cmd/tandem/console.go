@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +34,9 @@ func newConsole(sh *shell) *cobra.Command {
 			p, err := access.place(cmd.Context(), arg)
 			if err != nil {
 				return err
+			}
+			if len(args) > 1 && strings.HasPrefix(arg, "@") && (p.tls != nil || p.token != "") {
+				return usagef("%s has TLS or a token, which the servers of the other targets must not get: it needs a console of its own", arg)
 			}
 			r, t, err := p.list()
 			if err != nil {
