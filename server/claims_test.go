@@ -93,6 +93,50 @@ func TestErrorOfAnInterceptorAfterTheMethodMayHaveExecuted(t *testing.T) {
 	}
 }
 
+// Arguments that don't decode are known not to have run, whatever stands before the method; unless
+// an interceptor has run it before.
+func TestBadArgumentsHaveNotExecuted(t *testing.T) {
+	once := func(next tandem.Func) tandem.Func { return next }
+	again := func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			first := *call
+			first.Body = emptyBody{}
+			_ = next(ctx, &first) // the second one's error is the call's
+			return next(ctx, call)
+		}
+	}
+	for name, c := range map[string]struct {
+		opts []server.Option
+		ran  int64
+	}{
+		"the method":     {nil, 0},
+		"an interceptor": {[]server.Option{server.WithInterceptors(once)}, 0},
+		"a plugin":       {[]server.Option{server.WithPlugins(&witness{diary: &diary{}})}, 0},
+		"run twice":      {[]server.Option{server.WithInterceptors(again)}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ran atomic.Int64
+			srv := server.New(c.opts...)
+			network := transport.NewMemory()
+			serve(t, srv, network, "a")
+			if err := server.Handle(srv, "Test.Pay", func(_ context.Context, n *int) (*int, error) { ran.Add(1); return n, nil }); err != nil {
+				t.Fatal(err)
+			}
+			err := dialMemory(t, network).Call(t.Context(), "Test.Pay", "not a number", nil)
+			if tandem.CodeOf(err) != tandem.InvalidArgument || ran.Load() != c.ran || tandem.MayHaveExecuted(err) != (c.ran > 0) {
+				t.Errorf("the method ran %d times: %#v", ran.Load(), err)
+			}
+		})
+	}
+}
+
+// emptyBody is a body of zero values.
+type emptyBody struct{}
+
+func (emptyBody) Decode(any) error             { return nil }
+func (emptyBody) Encode(any) error             { return nil }
+func (emptyBody) Stream() tandem.MessageStream { return nil }
+
 // A method may return the error of another call that it made, which never ran. As the method
 // itself has run, the caller must not see NotExecuted.
 func TestErrorOfAMethodMayHaveExecuted(t *testing.T) {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -163,21 +164,34 @@ type (
 	inboundKey struct{}
 )
 
-// Enter returns a Func that records that a call has reached method, and then runs it. No
-// interceptor can end such a call as not executed, for instance with the error of another call.
-// A call with [WithRefusal] does not reach method and ends with that error.
+// Enter returns a Func that records that a call runs method. No interceptor can end such a call
+// as not executed, for instance with the error of another call. That is taken back if method
+// itself says that it did not run, as when the arguments don't decode. A call with [WithRefusal] does not reach method and ends with that error.
 func Enter(method tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		switch v := ctx.Value(inboundKey{}).(type) {
 		case *Inbound:
-			v.ctxMu.Lock()
-			v.entered = true
-			v.ctxMu.Unlock()
+			v.enter(1)
+			err := method(ctx, call)
+			if !tandem.MayHaveExecuted(err) {
+				v.enter(-1)
+			}
+			return err
 		case *tandem.Error:
 			return v
 		}
 		return method(ctx, call)
 	}
+}
+
+// enter adds n to the runs of the method. At most, it stays there: whoever runs a method so often
+// has run it.
+func (in *Inbound) enter(n int8) {
+	in.ctxMu.Lock()
+	if in.entered < math.MaxInt8 {
+		in.entered += n
+	}
+	in.ctxMu.Unlock()
 }
 
 // WithRefusal is [dispatch.WithRefusal] for methods of [Enter].
@@ -188,7 +202,7 @@ func WithRefusal(ctx context.Context, why *tandem.Error) context.Context {
 func (in *Inbound) hasEntered() bool {
 	in.ctxMu.Lock()
 	defer in.ctxMu.Unlock()
-	return in.entered
+	return in.entered > 0
 }
 
 // FromContext returns the session on which a handler's call came, or nil.

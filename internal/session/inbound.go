@@ -29,7 +29,7 @@ type Inbound struct {
 	large   bool   // the request arrived in several blocks
 	unheld  bool   // the memory of its copy is not reserved yet
 	ended   ending // how the context ended; guarded by ctxMu, as are entered and asked
-	entered bool   // see Enter
+	entered int8   // how often the method began and did not say that it had not run; see Enter
 	awaits  Awaits // what the handler's goroutine waits for; guarded by the session's mutex, as is place
 	place   uint16 // index in Session.oneWays
 
