@@ -40,7 +40,14 @@ var writePlays = flag.Bool("write-plays", false, "write what happens into the pl
 //	time D                                    so much time passes
 //	hold, write                               nothing is written until "write"
 //	memory, grant ID                          large requests wait for memory; one gets it
-//	drain, lose                               this side drains; the connection is lost
+//	drain, lose, end                          this side drains; the connection is lost, or ended here
+//	retire                                    this side makes no more calls
+//	ping N                                    this side asks whether the peer lives
+//	hung                                      it does not answer: calls without a deadline are given up
+//	woken                                     this process stood still for a while
+//	age D                                     the next frames arrived at this host so long ago
+//	link N D                                  a write of N bytes took so long
+//	state                                     what the machine says of itself
 type play struct {
 	t    *testing.T
 	m    *Machine
@@ -203,7 +210,74 @@ func (p *play) command(w []string) {
 	case "lose":
 		p.over(p.m.Lost(errors.New("cut"), p.m.taken, "the connection was cut"))
 	default:
-		p.t.Fatalf("no command %q", w[0])
+		p.rarely(w[0], args)
+	}
+}
+
+// rarely performs the commands that few plays use.
+func (p *play) rarely(command string, args []string) {
+	switch command {
+	case "end":
+		p.over(p.m.End(errors.New("cut"), p.m.taken, "the connection was cut"))
+		p.factf("%d streams of ours are over", len(p.m.Gone()))
+	case "retire":
+		if !p.m.Retire() {
+			p.factf("no more calls could be made before")
+		}
+	case "ping":
+		n, err := strconv.ParseUint(args[0], 10, 8)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		end := p.m.Ping([8]byte{byte(n)})
+		p.factf("written after %d bytes", end)
+	case "hung":
+		over, waits := p.m.GiveUp(p.m.taken, func(c *Call, unsent bool) *tandem.Error {
+			if c.Expires != 0 && !unsent {
+				return nil
+			}
+			return &tandem.Error{Code: tandem.Unavailable, Message: "no answer to a ping", NotExecuted: unsent}
+		})
+		p.over(over)
+		if waits {
+			p.factf("others wait")
+		}
+	case "woken":
+		p.m.Awoke()
+	case "age":
+		p.m.SetAge(int64(duration(p.t, []string{"timeout=" + args[0]})))
+	case "link":
+		n, err := strconv.Atoi(args[0])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.m.Measure(n, duration(p.t, []string{"timeout=" + args[1]}).Seconds())
+	case "state":
+		p.state()
+	default:
+		p.t.Fatalf("no command %q", command)
+	}
+}
+
+// state adds what the machine says of itself.
+func (p *play) state() {
+	m := p.m
+	p.factf("ours: %d open, %d queued, %d sent; theirs: %d running, %d arriving, %d accepted", m.OpenCalls(), m.QueuedCalls(), m.Sent(), m.Running(), m.Arriving(), m.Accepted())
+	var is []string
+	for _, w := range []struct {
+		word string
+		is   bool
+	}{
+		{"busy", m.IsBusy()}, {"all answered", m.AllAnswered()}, {"takes calls", m.TakesCalls()}, {"draining", m.IsDraining()},
+		{"away", m.Away() != nil}, {"closed", m.Closed()}, {"output", m.HasOutput()}, {"in time", m.HasRequestWithin(p.now)},
+	} {
+		if w.is {
+			is = append(is, w.word)
+		}
+	}
+	p.factf("%s", strings.Join(is, ", "))
+	if at := m.NextDeadline(); at != 0 {
+		p.factf("no deadline within %v", time.Duration(at-p.now))
 	}
 }
 

@@ -173,7 +173,7 @@ func Enter(method tandem.Func) tandem.Func {
 		case *Inbound:
 			v.enter(1)
 			err := method(ctx, call)
-			if !tandem.MayHaveExecuted(err) {
+			if err != nil && !tandem.MayHaveExecuted(err) {
 				v.enter(-1)
 			}
 			return err
