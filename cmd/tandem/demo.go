@@ -20,22 +20,30 @@ import (
 
 // demoFlags are the flags of tandem demo.
 type demoFlags struct {
-	cfg                        demo.Config
-	noFailover, plain, observe bool
-	prometheus                 string // path of the program; "" for none
+	cfg                                 demo.Config
+	noFailover, plain, observe, console bool
+	prometheus                          string // path of the program; "" for none
 }
+
+// consoleDuration is how long a demo takes by default when people look at it in a browser.
+const consoleDuration = 10 * time.Minute
 
 func newDemo(sh *shell) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:     "demo [flags]",
 		Short:   "run a cluster under load while servers are killed, drained and added",
-		Example: "tandem demo --duration 10s --servers 5\ntandem demo --observe --duration 10m",
+		Example: "tandem demo --duration 10s --servers 5\ntandem demo --console\ntandem demo --observe --duration 10m",
 		Args:    wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := f.config(sh, cmd.Flags())
 			if err != nil {
 				return err
+			}
+			if f.console {
+				cfg.Console = func(ctx context.Context, target string) (demo.Dial, func(), error) {
+					return startDemoConsole(ctx, sh, target)
+				}
 			}
 			return runDemo(cmd.Context(), &cfg, f.prometheus)
 		},
@@ -45,7 +53,7 @@ func newDemo(sh *shell) *cobra.Command {
 }
 
 func (f *demoFlags) add(set *pflag.FlagSet) {
-	set.DurationVar(&f.cfg.Duration, "duration", 20*time.Second, "how long calls are made, 3s to 1h")
+	set.DurationVar(&f.cfg.Duration, "duration", 20*time.Second, "how long calls are made, 3s to 1h; 10m by default with --console")
 	set.IntVar(&f.cfg.Rate, "rate", 500, "calls a second, all together")
 	set.IntVar(&f.cfg.Servers, "servers", 3, "servers at the start, 2 to 16; one more comes later")
 	set.BoolVar(&f.cfg.Failover, "failover", true, "try calls elsewhere when an attempt fails")
@@ -54,6 +62,7 @@ func (f *demoFlags) add(set *pflag.FlagSet) {
 	set.BoolVar(&f.cfg.Explain, "explain", false, "after each fault, say where a call would go and why")
 	set.StringVar(&f.cfg.Registry, "registry", "", "registry to use instead of a directory: "+strings.Join(registryExamples(), ", "))
 	set.BoolVar(&f.observe, "observe", false, "start Prometheus, which must be installed, on the servers and the client")
+	set.BoolVar(&f.console, "console", false, "show the cluster in a browser, and let it be changed there: see tandem console")
 	set.BoolVar(&f.plain, "plain", false, "print lines, even on a terminal")
 }
 
@@ -65,6 +74,9 @@ func (f *demoFlags) config(sh *shell, set *pflag.FlagSet) (demo.Config, error) {
 		return cfg, usagef("--failover and --no-failover contradict each other")
 	}
 	cfg.Failover = cfg.Failover && !f.noFailover
+	if f.console && !set.Changed("duration") {
+		cfg.Duration = consoleDuration
+	}
 	if err := ownList(&cfg); err != nil {
 		return cfg, err
 	}
@@ -90,7 +102,7 @@ func runDemo(ctx context.Context, cfg *demo.Config, prometheus string) error {
 	}
 	cfg.Command = func(r demo.Role) *exec.Cmd {
 		return exec.CommandContext(context.WithoutCancel(ctx), self, demoServer,
-			"--name", r.Name, "--registry", r.Registry, "--journal", r.Journal, "--metrics="+strconv.FormatBool(r.Metrics))
+			"--name", r.Name, "--registry", r.Registry, "--journal", r.Journal, "--metrics="+strconv.FormatBool(r.Metrics), "--admin="+strconv.FormatBool(r.Admin))
 	}
 	if prometheus != "" {
 		cfg.Prometheus = func(args ...string) *exec.Cmd {

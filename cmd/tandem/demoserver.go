@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/admin"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/demo"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 	"github.com/tandem-rpc/tandem/plugin/metrics"
+	"github.com/tandem-rpc/tandem/plugin/trace"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/telemetry/prom"
@@ -43,6 +45,7 @@ func newDemoServer(sh *shell) *cobra.Command {
 	cmd.Flags().StringVar(&role.Registry, "registry", "", "target of the registry")
 	cmd.Flags().StringVar(&role.Journal, "journal", "", "file for the ledger's executions")
 	cmd.Flags().BoolVar(&role.Metrics, "metrics", false, "serve metrics for Prometheus")
+	cmd.Flags().BoolVar(&role.Admin, "admin", false, "answer the console")
 	return cmd
 }
 
@@ -66,10 +69,15 @@ func runDemoServer(sh *shell, role demo.Role) error {
 		return err
 	}
 	defer func() { _ = leave() }() // the server has left the list
-	m := metrics.New()
-	srv := newDemoServerOf(sh, &role, list, m, holder)
+	m, watching := metrics.New(), newDemoAdmin()
+	srv := newDemoServerOf(sh, &role, list, demoPlugins(&role, m, watching), holder)
 	if err := errors.Join(services.Register(srv), ledger.Serve(srv)); err != nil {
 		return err
+	}
+	if role.Admin {
+		if err := watching.Register(srv); err != nil {
+			return err
+		}
 	}
 	defer func() { _ = srv.Close() }() // the process is ending anyway
 	if role.Metrics {
@@ -92,16 +100,29 @@ func runDemoServer(sh *shell, role demo.Role) error {
 	}
 }
 
-// newDemoServerOf returns the server of a role, with metrics if they are wanted.
-func newDemoServerOf(sh *shell, role *demo.Role, list registry.Registrar, m *metrics.Metrics, holder *services.Holder) *server.Server {
+// newDemoServerOf returns the server of a role.
+func newDemoServerOf(sh *shell, role *demo.Role, list registry.Registrar, plugins []any, holder *services.Holder) *server.Server {
 	registrar := services.Announce(list, func(in tandem.Instance) {
 		fmt.Fprintln(sh.out, "ready", in.Endpoints[0].Address)
 	})
-	opts := []server.Option{server.WithInterceptors(holder.Intercept), server.WithRegistrar(registrar, tandem.Instance{ID: role.Name})}
+	return server.New(server.WithInterceptors(holder.Intercept), server.WithRegistrar(registrar, tandem.Instance{ID: role.Name}), server.WithPlugins(plugins...))
+}
+
+// demoPlugins returns what a role's server is watched with.
+func demoPlugins(role *demo.Role, m *metrics.Metrics, watching *admin.Admin) (plugins []any) {
 	if role.Metrics {
-		opts = append(opts, server.WithPlugins(m))
+		plugins = append(plugins, m)
 	}
-	return server.New(opts...)
+	if role.Admin {
+		plugins = append(plugins, trace.New(), watching)
+	}
+	return plugins
+}
+
+// newDemoAdmin returns the admin API of a process of the demo. Whoever is on this machine may steer it:
+// the cluster lives for minutes, and nobody needs it.
+func newDemoAdmin() *admin.Admin {
+	return admin.New(admin.WithAuthorizer(func(context.Context) (admin.Role, error) { return admin.Operator, nil }))
 }
 
 // drain shuts a server down gracefully and prints its progress.

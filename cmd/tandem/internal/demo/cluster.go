@@ -28,9 +28,11 @@ const (
 // at a time for the same server.
 type cluster struct {
 	dir      string
-	registry string // target of the servers' list
+	target   string // of the demo in the registry
+	registry string // of the servers' list
 	command  func(Role) *exec.Cmd
 	observer *observer // nil if no Prometheus runs
+	admin    bool      // the servers answer the console
 
 	mu      sync.Mutex
 	order   []string // names, in the order of their starts
@@ -43,13 +45,14 @@ type member struct {
 	state   state
 }
 
-// newCluster returns an empty cluster. Its servers register at the target, or in dir if it is
-// "".
-func newCluster(dir, target string, command func(Role) *exec.Cmd) *cluster {
-	if target == "" {
-		target = "file://" + filepath.ToSlash(filepath.Join(dir, "registry"))
+// newCluster returns an empty cluster. Its servers register at the target; below it if there is a
+// console, which has the client in a list of its own.
+func newCluster(dir, target string, cfg *Config) *cluster {
+	c := &cluster{dir: dir, target: target, registry: target, command: cfg.Command, members: map[string]*member{}}
+	if cfg.Console != nil {
+		c.registry, c.admin = target+"/services", true
 	}
-	return &cluster{dir: dir, registry: target, command: command, members: map[string]*member{}}
+	return c
 }
 
 func (c *cluster) journal(name string) string {
@@ -110,7 +113,7 @@ const startTime = 10 * time.Second
 
 // start starts a server and waits until it is listed.
 func (c *cluster) start(ctx context.Context, name string) error {
-	p, err := spawn(c.command(Role{Name: name, Registry: c.registry, Journal: c.journal(name), Metrics: c.observer != nil}))
+	p, err := spawn(c.command(Role{Name: name, Registry: c.registry, Journal: c.journal(name), Metrics: c.observer != nil, Admin: c.admin}))
 	if err != nil {
 		return fmt.Errorf("demo: starting %s: %w", name, err)
 	}

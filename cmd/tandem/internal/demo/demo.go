@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -40,12 +41,19 @@ type Config struct {
 	// standard input does: it observes the servers and the client. nil means none.
 	Prometheus func(args ...string) *exec.Cmd
 
+	// Console shows the lists at target and below while the demo runs. It returns what makes clients
+	// that it sees, and what ends it. nil means none.
+	Console func(ctx context.Context, target string) (dial Dial, end func(), err error)
+
 	// Command returns the command that runs a server process, which ends when
 	// its standard input does. See [Role].
 	Command func(Role) *exec.Cmd
 	Out     io.Writer
 	Live    bool // Out is a terminal: redraw a table in place
 }
+
+// Dial makes a client, as [client.Dial] does.
+type Dial func(target string, opts ...client.Option) (*client.Client, error)
 
 // Role is the configuration of a server process. The process must print
 //
@@ -58,6 +66,7 @@ type Role struct {
 	Registry string // target to register at
 	Journal  string // file for the executions of the ledger
 	Metrics  bool   // serve metrics
+	Admin    bool   // answer the console
 }
 
 // Check returns an error for the first setting that is out of range.
@@ -93,6 +102,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer r.cluster.observer.stop()
+	defer func() { r.endConsole() }()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -113,15 +123,23 @@ type run struct {
 	load    *load
 	faults  []faultResult
 	closing time.Duration // how long the client took to close
+
+	dial       Dial
+	endConsole func()
 }
 
 func newRun(cfg Config, dir string) *run {
 	p := newPlan(&cfg)
 	s := newStats(p.calls())
+	target := cfg.Registry
+	if target == "" {
+		target = "file://" + filepath.ToSlash(filepath.Join(dir, "registry"))
+	}
 	return &run{
 		cfg: cfg, plan: p, stats: s,
 		screen:  &screen{out: cfg.Out, live: cfg.Live},
-		cluster: newCluster(dir, cfg.Registry, cfg.Command),
+		cluster: newCluster(dir, target, &cfg),
+		dial:    client.Dial, endConsole: func() {},
 	}
 }
 
@@ -138,10 +156,17 @@ func (r *run) observe(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// begin starts the servers and the client.
+// begin starts the servers, the console if it is wanted, and the client.
 func (r *run) begin(ctx context.Context) error {
 	if err := r.cluster.startAll(ctx, r.plan.initial); err != nil {
 		return err
+	}
+	if r.cfg.Console != nil {
+		dial, end, err := r.cfg.Console(ctx, r.cluster.target)
+		if err != nil {
+			return fmt.Errorf("demo: the console: %w", err)
+		}
+		r.dial, r.endConsole = dial, end
 	}
 	mode := client.Failfast
 	if r.cfg.Failover {
@@ -155,7 +180,7 @@ func (r *run) begin(ctx context.Context) error {
 	if r.cluster.observer != nil {
 		opts = append(opts, client.WithPlugins(m))
 	}
-	c, err := client.Dial(r.cluster.registry, opts...)
+	c, err := r.dial(r.cluster.registry, opts...)
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}

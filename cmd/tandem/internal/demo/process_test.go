@@ -71,9 +71,9 @@ func TestProcessThatDoesNotDrain(t *testing.T) {
 }
 
 func TestProcessThatFails(t *testing.T) {
-	c := newCluster(t.TempDir(), "", func(Role) *exec.Cmd {
+	c := newCluster(t.TempDir(), "", &Config{Command: func(Role) *exec.Cmd {
 		return shellCommand(t, "echo no room >&2; exit 3")
-	})
+	}})
 	defer c.killAll()
 	err := c.start(t.Context(), "s1")
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no room") {
@@ -85,12 +85,12 @@ func TestProcessThatFails(t *testing.T) {
 }
 
 func TestClusterNeedsEveryServer(t *testing.T) {
-	c := newCluster(t.TempDir(), "", func(r Role) *exec.Cmd {
+	c := newCluster(t.TempDir(), "", &Config{Command: func(r Role) *exec.Cmd {
 		if r.Name == "s2" {
 			return exec.Command(os.DevNull)
 		}
 		return shellCommand(t, "echo ready x; cat")
-	})
+	}})
 	defer c.killAll()
 	if err := c.startAll(t.Context(), []string{"s1", "s2", "s3"}); err == nil || !strings.Contains(err.Error(), "s2") {
 		t.Errorf("started: %v", err)
