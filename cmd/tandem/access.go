@@ -101,9 +101,13 @@ func loadContexts() (path string, f *contexts.File, err error) {
 
 // absolute makes the paths of a context absolute, as it is used from other directories.
 func absolute(c *contexts.Context) error {
-	paths := []*string{&c.TokenFile}
-	if c.TLS != nil {
-		paths = append(paths, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key)
+	return absolutePaths(c.TLS, &c.TokenFile)
+}
+
+// absolutePaths makes paths absolute, and those of files of TLS.
+func absolutePaths(t *contexts.TLS, paths ...*string) error {
+	if t != nil {
+		paths = append(paths, &t.CA, &t.Cert, &t.Key)
 	}
 	for _, p := range paths {
 		if *p == "" {

@@ -256,10 +256,9 @@ func (t *loadTest) open(ctx context.Context, sh *shell, what [3]string) (*measur
 	if m.args, err = callArgs(input, t.request.several, m.messages); err != nil {
 		return nil, err
 	}
-	dial := append(at.options(), m.messages.dial()...)
 	// All calls are sent, also to a server that refuses many.
-	dial = append(dial, client.WithConnections(client.Connections{PerInstance: t.connections}), client.WithThrottle(nil))
-	m.client, err = client.Dial(at.target, dial...)
+	dial := append(m.messages.dial(), client.WithConnections(client.Connections{PerInstance: t.connections}), client.WithThrottle(nil))
+	m.client, err = at.dial(dial...)
 	return m, err
 }
 

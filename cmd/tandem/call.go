@@ -97,11 +97,11 @@ func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {
 	if err != nil {
 		return err
 	}
-	dial := append(at.options(), m.dial()...)
+	dial := m.dial()
 	if f.failover {
 		dial = append(dial, client.WithFailMode(client.Failover))
 	}
-	c, err := client.Dial(at.target, dial...)
+	c, err := at.dial(dial...)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,9 @@ func newConsole(sh *shell) *cobra.Command {
 				return err
 			}
 			cfg.Sources = append(cfg.Sources, console.Registry{Target: t.String(), Resolver: r})
-			cfg.Dial = p.options()
+			if cfg.Dial, err = p.options(); err != nil {
+				return err
+			}
 		}
 		return interrupted(cmd.Context(), serveConsole(cmd.Context(), sh, listen, cfg))
 	}

@@ -49,18 +49,15 @@ func contextList(file *contexts.File) *listing.List {
 		c := file.Contexts[name]
 		c.Target = registry.Redact(c.Target)
 		value.Contexts = append(value.Contexts, namedContext{name, c})
-		current, secured, ca, cert := "", "no", "", ""
+		current, ca, cert := "", "", ""
 		if name == file.Current {
 			current = "*"
 		}
 		if c.TLS != nil {
-			secured, ca, cert = "yes", c.TLS.CA, c.TLS.Cert
-			if cert != "" {
-				secured = "mutual"
-			}
+			ca, cert = c.TLS.CA, c.TLS.Cert
 		}
 		token := cmp.Or(c.TokenFile, strings.Join(c.TokenCommand, " "))
-		list.Rows = append(list.Rows, []string{current, name, c.Target, secured, token, ca, cert})
+		list.Rows = append(list.Rows, []string{current, name, c.Target, c.TLS.Kind(), token, ca, cert})
 	}
 	list.Value = value
 	return list

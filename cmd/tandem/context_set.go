@@ -14,8 +14,8 @@ func newContextSet(sh *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set [flags] NAME",
 		Short: "add a context, or change what the flags name of it",
-		Long: "TLS and tokens are for servers; registries that need credentials can not be used yet. The file\n" +
-			"refers to certificates, keys and tokens; they stay where they are.",
+		Long: "TLS and tokens are for the servers that are called; tandem registry login is for those of registries.\n" +
+			"The file refers to certificates, keys and tokens; they stay where they are.",
 		Example: "tandem context set prod --target etcd://h1:2379/shop --tls-ca ca.pem --token-file ~/.token",
 		Args:    wantArgs(1, 1),
 	}

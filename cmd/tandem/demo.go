@@ -119,10 +119,9 @@ func runDemo(ctx context.Context, cfg *demo.Config, prometheus string) error {
 
 // ownList appends a random name to the registry's target, so that no other program uses the
 // list.
-func ownList(cfg *demo.Config) error {
-	cfg.Client = withRegistries()
-	if cfg.Registry == "" {
-		return nil
+func ownList(cfg *demo.Config) (err error) {
+	if cfg.Client, err = withRegistries(cfg.Registry); err != nil || cfg.Registry == "" {
+		return err
 	}
 	t, err := registry.ParseTarget(cfg.Registry)
 	if err != nil {

@@ -36,6 +36,11 @@ func startDemoConsole(ctx context.Context, sh *shell, target string) (dial demo.
 	if err != nil {
 		return nil, nil, err
 	}
+	kind := registryKinds()[t.Scheme]
+	resolver, err := kind.resolverOf(t)
+	if err != nil {
+		return nil, nil, err
+	}
 	list, leave, err := registrarFor(target + "/load")
 	if err != nil {
 		return nil, nil, err
@@ -62,7 +67,7 @@ func startDemoConsole(ctx context.Context, sh *shell, target string) (dial demo.
 	}
 
 	c, err := console.New(console.Config{
-		Sources: []console.Registry{{Target: target, Resolver: registryKinds()[t.Scheme].resolver}},
+		Sources: []console.Registry{{Target: target, Resolver: resolver}},
 		Writer:  "demo", Log: slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	if err != nil {

@@ -156,12 +156,16 @@ func openInstances(target string) (*override.Editor, func() error, error) {
 	if !known {
 		return nil, nil, usagef("%q: want a list in a registry: %s", target, strings.Join(registryExamples(), ", "))
 	}
-	e, err := override.NewEditor(kind.resolver, t)
+	r, err := kind.resolverOf(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := override.NewEditor(r, t)
 	if err != nil {
 		return nil, nil, err
 	}
 	closeIt := func() error { return nil }
-	if c, ok := kind.resolver.(interface{ Close() error }); ok {
+	if c, ok := r.(interface{ Close() error }); ok {
 		closeIt = c.Close
 	}
 	return e, closeIt, nil

@@ -34,7 +34,7 @@ func membersOf(ctx context.Context, p *place) (*members, error) {
 	for i := range list {
 		w.instances = append(w.instances, list[i].ID)
 	}
-	w.c, err = client.Dial(p.target, append(p.options(), client.WithCodec(codec.JSON()), client.WithFailMode(client.Failfast), client.WithTimeout(askTime))...)
+	w.c, err = p.dial(client.WithCodec(codec.JSON()), client.WithFailMode(client.Failfast), client.WithTimeout(askTime))
 	return w, err
 }
 

@@ -28,7 +28,8 @@ func (p *place) list() (registry.Resolver, registry.Target, error) {
 		return nil, t, usagef("%v", err)
 	}
 	if kind, known := registryKinds()[t.Scheme]; known {
-		return kind.resolver, t, nil
+		r, err := kind.resolverOf(t)
+		return r, t, err
 	}
 	switch t.Scheme {
 	case "static":
@@ -47,9 +48,22 @@ func (p *place) list() (registry.Resolver, registry.Target, error) {
 	return nil, t, usagef("%q: want a target such as tcp://host:port, %s", p.target, strings.Join(registryExamples(), ", "))
 }
 
+// dial returns a client of the place.
+func (p *place) dial(opts ...client.Option) (*client.Client, error) {
+	own, err := p.options()
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(p.target, append(own, opts...)...)
+}
+
 // options returns the options of a client that calls the place.
-func (p *place) options() []client.Option {
-	opts := append(withRegistries(), client.WithProtocols(all.Clients()...))
+func (p *place) options() ([]client.Option, error) {
+	opts, err := withRegistries(p.target)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, client.WithProtocols(all.Clients()...))
 	if p.tls != nil {
 		config := p.tls.Clone()
 		switch scheme, _, _ := strings.Cut(p.target, "://"); scheme {
@@ -63,7 +77,7 @@ func (p *place) options() []client.Option {
 	if p.token != "" {
 		opts = append(opts, client.WithPlugins(auth.Token("Bearer", p.token)))
 	}
-	return opts
+	return opts, nil
 }
 
 // protocolNames returns the protocols of targets, besides tandem's own.

@@ -128,7 +128,11 @@ func (f *trialFlags) run(ctx context.Context, sh *shell, p *listing.Printer, arg
 	result := &triedPolicy{
 		Target: registry.Redact(at.target), Policy: registry.Redact(args[0]), Version: version, Route: f.route.String(), Withheld: effect.Withheld,
 	}
-	dial := append(at.options(), client.WithResolver("listed", fixedList(effect.Enabled)))
+	dial, err := at.options()
+	if err != nil {
+		return err
+	}
+	dial = append(dial, client.WithResolver("listed", fixedList(effect.Enabled)))
 	if version != "" {
 		dial = append(dial, client.WithPolicy(pol))
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 func newRegistry(sh *shell) *cobra.Command {
-	return group("registry COMMAND", "show what a registry holds for a target; it changes nothing",
-		newRegistryLs(sh), newRegistryGet(sh), newRegistryWatch(sh))
+	return group("registry COMMAND", "show what a registry holds for a target, and log in there",
+		newRegistryLs(sh), newRegistryGet(sh), newRegistryWatch(sh), newRegistryLogin(sh), newRegistryLogout(sh), newRegistryLogins(sh))
 }
 
 // documentFlag adds the flag that names documents besides those that belong to a target.

@@ -5,7 +5,6 @@ package registries
 import (
 	"context"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +13,7 @@ import (
 // TestDemo runs tandem's demo with each registry: servers are killed, started again,
 // drained and added under load, and no call may fail.
 func TestDemo(t *testing.T) {
-	tandem := filepath.Join(t.TempDir(), "tandem")
-	build := exec.Command("go", "build", "-o", tandem, ".")
-	build.Dir = filepath.Join("..", "..", "cmd", "tandem")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	tandem := buildTandem(t)
 	for name, start := range backends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

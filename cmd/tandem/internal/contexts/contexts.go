@@ -24,6 +24,8 @@ import (
 type File struct {
 	Current  string             `yaml:"current,omitempty"` // what "@" stands for; "" for none
 	Contexts map[string]Context `yaml:"contexts,omitempty"`
+
+	Registries map[string]Login `yaml:"registries,omitempty"` // by RegistryOf
 }
 
 // Context is a target, and how its servers are reached.

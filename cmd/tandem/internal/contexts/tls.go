@@ -36,3 +36,14 @@ func (t *TLS) Config() (*tls.Config, error) {
 	}
 	return config, nil
 }
+
+// Kind says whether TLS is used: "no", "yes", or "mutual" with a certificate of the client's.
+func (t *TLS) Kind() string {
+	switch {
+	case t == nil:
+		return "no"
+	case t.Cert == "":
+		return "yes"
+	}
+	return "mutual"
+}
