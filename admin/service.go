@@ -33,6 +33,7 @@ func (a *Admin) serve(srv *server.Server) error {
 		read(a, srv, "Limits", Viewer, a.limits),
 		read(a, srv, "Settings", Viewer, a.settings),
 		read(a, srv, "Clients", Viewer, a.clientStates),
+		read(a, srv, "Schema", Viewer, a.schema),
 		read(a, srv, "Running", Developer, a.running),
 		read(a, srv, "Spans", Developer, a.listSpans),
 		read(a, srv, "Profile", Developer, a.profile),

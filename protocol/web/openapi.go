@@ -3,17 +3,18 @@ package web
 import (
 	"encoding/json"
 	"net/http"
-	"reflect"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/jsonschema"
 	"github.com/tandem-rpc/tandem/server"
 )
 
 // object is a JSON object.
-type object = map[string]any
+type object = jsonschema.Object
+
+// paths makes the description of methods.
+type paths struct{ *jsonschema.Schemas }
 
 // serveOpenAPI answers with a description of the methods that are registered now.
 func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
@@ -31,20 +32,20 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 // describe returns an OpenAPI 3.1 document (https://spec.openapis.org/oas/v3.1.0) with the
 // methods that can be called with JSON: all but streams.
 func describe(methods []*server.Method) object {
-	s := &schemas{names: map[string]bool{}, types: map[reflect.Type]string{}, all: object{}}
-	s.all["Error"] = errorSchema()
-	paths := object{}
+	s := paths{jsonschema.New("#/components/schemas/")}
+	s.Define("Error", errorSchema())
+	all := object{}
 	for _, m := range methods {
 		if m.Kind == tandem.Unary {
-			paths[pathOf(m.Name)] = s.path(m)
+			all[pathOf(m.Name)] = s.path(m)
 		}
 	}
 	return object{
 		"openapi":    "3.1.0",
 		"info":       object{"title": "Methods of this server", "version": "1"},
 		"servers":    []object{{"url": "/"}},
-		"paths":      paths,
-		"components": object{"schemas": s.all},
+		"paths":      all,
+		"components": object{"schemas": s.Defined()},
 	}
 }
 
@@ -70,8 +71,8 @@ func errorSchema() object {
 }
 
 // path describes one method.
-func (s *schemas) path(m *server.Method) object {
-	request, results := s.several(m.Args), s.several(m.Results)
+func (s paths) path(m *server.Method) object {
+	request, results := s.Several(m.Args), s.Several(m.Results)
 	post := s.operation(m, results)
 	post["operationId"] = m.Name
 	post["requestBody"] = object{"required": true, "content": inJSON(request)}
@@ -85,7 +86,7 @@ func (s *schemas) path(m *server.Method) object {
 	return operations
 }
 
-func (*schemas) operation(m *server.Method, results object) object {
+func (paths) operation(m *server.Method, results object) object {
 	service := ""
 	if dot := strings.LastIndexByte(m.Name, '.'); dot > 0 {
 		service = m.Name[:dot]
@@ -103,34 +104,3 @@ func (*schemas) operation(m *server.Method, results object) object {
 }
 
 func inJSON(schema object) object { return object{"application/json": object{"schema": schema}} }
-
-// several returns the schema of a method's arguments or results: the schema of the only
-// one, or of an array.
-func (s *schemas) several(types []reflect.Type) object {
-	switch {
-	case types == nil:
-		return object{}
-	case len(types) == 1:
-		return s.argument(types[0])
-	case len(types) == 0:
-		return object{"type": []string{"object", "null"}, "maxProperties": 0}
-	}
-	var items []object
-	for _, t := range types {
-		items = append(items, s.argument(t))
-	}
-	return object{"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-}
-
-// argument returns the schema of one argument or result. A Protocol Buffers message is
-// never null.
-func (s *schemas) argument(t reflect.Type) object {
-	o := s.of(t)
-	if t.Kind() != reflect.Pointer {
-		t = reflect.PointerTo(t)
-	}
-	if t.Implements(reflect.TypeFor[proto.Message]()) {
-		return present(o)
-	}
-	return o
-}

@@ -1,4 +1,4 @@
-package web
+package jsonschema
 
 import (
 	"maps"
@@ -10,34 +10,34 @@ import (
 )
 
 // message returns the schema of a Protocol Buffers message in its JSON mapping.
-func (s *schemas) message(m protoreflect.MessageDescriptor) object {
+func (s *Schemas) message(m protoreflect.MessageDescriptor) Object {
 	name := string(m.FullName())
 	if strings.HasPrefix(name, "google.protobuf.") {
 		return wellKnown(name)
 	}
 	if !s.names[name] {
 		s.names[name] = true
-		properties := object{}
-		s.all[name] = nullable("object", object{"properties": properties})
+		properties := Object{}
+		s.all[name] = nullable("object", Object{"properties": properties})
 		for i := range m.Fields().Len() {
 			f := m.Fields().Get(i)
 			properties[f.JSONName()] = s.protoField(f)
 		}
 	}
-	return ref(name)
+	return s.ref(name)
 }
 
 // wellKnown returns the schema of a message with a JSON mapping of its own.
-func wellKnown(name string) object {
+func wellKnown(name string) Object {
 	switch strings.TrimPrefix(name, "google.protobuf.") {
 	case "Timestamp":
 		return dateTime()
 	case "Duration":
-		return nullable("string", object{"pattern": `^-?[0-9]{1,11}(\.[0-9]{1,9})?s$`})
+		return nullable("string", Object{"pattern": `^-?[0-9]{1,11}(\.[0-9]{1,9})?s$`})
 	case "StringValue", "FieldMask":
 		return nullable("string")
 	case "BytesValue":
-		return nullable("string", object{"contentEncoding": "base64", "format": "byte"})
+		return nullable("string", Object{"contentEncoding": "base64", "format": "byte"})
 	case "BoolValue":
 		return nullable("boolean")
 	case "Empty", "Struct", "Any":
@@ -45,48 +45,48 @@ func wellKnown(name string) object {
 	case "ListValue":
 		return nullable("array")
 	}
-	return object{}
+	return Object{}
 }
 
-func (s *schemas) protoField(f protoreflect.FieldDescriptor) object {
+func (s *Schemas) protoField(f protoreflect.FieldDescriptor) Object {
 	switch {
 	case f.IsMap():
-		return nullable("object", object{"additionalProperties": present(s.protoValue(f.MapValue()))})
+		return nullable("object", Object{"additionalProperties": present(s.protoValue(f.MapValue()))})
 	case f.IsList():
-		return nullable("array", object{"items": present(s.protoValue(f))})
+		return nullable("array", Object{"items": present(s.protoValue(f))})
 	}
 	return s.protoValue(f)
 }
 
-func (s *schemas) protoValue(f protoreflect.FieldDescriptor) object {
+func (s *Schemas) protoValue(f protoreflect.FieldDescriptor) Object {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
 		return nullable("boolean")
 	case protoreflect.StringKind:
 		return nullable("string")
 	case protoreflect.BytesKind:
-		return nullable("string", object{"contentEncoding": "base64", "format": "byte"})
+		return nullable("string", Object{"contentEncoding": "base64", "format": "byte"})
 	case protoreflect.EnumKind:
 		return enum(f.Enum())
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return s.message(f.Message())
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		return nullable("integer", object{"minimum": math.MinInt32, "maximum": math.MaxInt32})
+		return nullable("integer", Object{"minimum": math.MinInt32, "maximum": math.MaxInt32})
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return nullable("integer", object{"minimum": 0, "maximum": math.MaxUint32})
+		return nullable("integer", Object{"minimum": 0, "maximum": math.MaxUint32})
 	case protoreflect.FloatKind:
-		return number(object{"minimum": -mostFloat, "maximum": mostFloat})
+		return number(Object{"minimum": -mostFloat, "maximum": mostFloat})
 	case protoreflect.DoubleKind:
-		return number(object{})
+		return number(Object{})
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return long(object{"minimum": 0, "maximum": uint64(math.MaxUint64), "pattern": `^(0|[1-9][0-9]{0,19})$`})
+		return long(Object{"minimum": 0, "maximum": uint64(math.MaxUint64), "pattern": `^(0|[1-9][0-9]{0,19})$`})
 	}
-	return long(object{"minimum": math.MinInt64, "maximum": math.MaxInt64, "pattern": `^(0|-?[1-9][0-9]{0,18})$`})
+	return long(Object{"minimum": math.MinInt64, "maximum": math.MaxInt64, "pattern": `^(0|-?[1-9][0-9]{0,18})$`})
 }
 
 // number is the schema of a floating-point number, which is a string if JSON has no number
 // for it (NaN, Infinity).
-func number(o object) object {
+func number(o Object) Object {
 	o["type"] = []string{"number", "string", "null"}
 	o["pattern"] = `^(NaN|-?Infinity|-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?)$`
 	return o
@@ -94,19 +94,19 @@ func number(o object) object {
 
 // long is the schema of a 64-bit integer, which is a string since JSON numbers may be less
 // precise.
-func long(o object) object {
+func long(o Object) Object {
 	o["type"] = []string{"string", "integer", "null"}
 	return o
 }
 
 // enum is the schema of an enum. Unknown names are accepted too, as zero: the sender may
 // use a newer definition.
-func enum(e protoreflect.EnumDescriptor) object {
+func enum(e protoreflect.EnumDescriptor) Object {
 	names := make([]string, e.Values().Len())
 	for i := range names {
 		names[i] = string(e.Values().Get(i).Name())
 	}
-	return object{"anyOf": []object{
+	return Object{"anyOf": []Object{
 		{"enum": names}, {"type": []string{"string", "null"}},
 		{"type": "integer", "minimum": math.MinInt32, "maximum": math.MaxInt32},
 	}}
@@ -114,7 +114,7 @@ func enum(e protoreflect.EnumDescriptor) object {
 
 // present returns a schema without null: elements of lists and maps, and messages that are
 // arguments or results, are never null.
-func present(schema object) object {
+func present(schema Object) Object {
 	schema = maps.Clone(schema)
 	switch {
 	case schema["$ref"] != nil:
