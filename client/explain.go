@@ -43,10 +43,12 @@ type Attempt struct {
 // InstanceState is what a client knows of an instance when it chooses.
 type InstanceState struct {
 	ID       string        `json:"id"`
-	Unusable string        `json:"unusable,omitempty"` // why the call can't go there now; "" if it can
-	Suspect  string        `json:"suspect,omitempty"`  // why it is doubtful that it still runs; "" if it is not
-	Breaker  string        `json:"breaker"`            // state of the instance's breaker: closed, open or half-open
-	Forced   time.Time     `json:"forced,omitzero"`    // until when [Client.ForceBreaker] keeps the breaker in that state; zero if it does not
+	Unusable string        `json:"unusable,omitempty"`    // why the call can't go there now; "" if it can
+	Suspect  string        `json:"suspect,omitempty"`     // why it is doubtful that it still runs; "" if it is not
+	Breaker  string        `json:"breaker"`               // state of the instance's breaker: closed, open or half-open
+	Since    time.Time     `json:"breakerSince,omitzero"` // since when the breaker is in that state; zero if it was always closed
+	Why      string        `json:"breakerWhy,omitempty"`  // what opened it: the error of the last call that counted, or how the instance differs from the others; "" while it is closed
+	Forced   time.Time     `json:"forced,omitzero"`       // until when [Client.ForceBreaker] keeps the breaker in that state; zero if it does not
 	Method   string        `json:"methodBreaker,omitempty"`
 	Throttle float64       `json:"throttle,omitempty"` // share of the method's calls that is not sent, as the instance refuses most of them
 	InFlight int64         `json:"inFlight"`

@@ -40,7 +40,7 @@ func TestForcedOpen(t *testing.T) {
 		until := time.Now().Add(20 * time.Second)
 		w.force(1, true, 20*time.Second)
 		in := w.first()
-		if in.Breaker != "open" || !in.Forced.Equal(until) || !strings.Contains(in.Unusable, "forced open until "+until.Format(time.RFC3339)) {
+		if in.Breaker != "open" || time.Since(in.Since).Abs() > time.Second || in.Why != "" || !in.Forced.Equal(until) || !strings.Contains(in.Unusable, "forced open until "+until.Format(time.RFC3339)) {
 			t.Errorf("%+v", in)
 		}
 		if text := w.client.Describe("Test.Do").String(); !strings.Contains(text, "breaker open (forced open until ") {
@@ -89,7 +89,7 @@ func TestForcedClosed(t *testing.T) {
 	inWard(t, func(t *testing.T, w *ward) {
 		w.servers[0].fall(tandem.Errorf(tandem.Internal, "ill"))
 		w.run(time.Second)
-		if in := w.first(); in.Breaker == "closed" {
+		if in := w.first(); in.Breaker == "closed" || in.Why == "" || in.Since.IsZero() {
 			t.Fatalf("%+v", in)
 		}
 		w.force(1, false, 20*time.Second)

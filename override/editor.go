@@ -82,8 +82,9 @@ func (e *Editor) Read(ctx context.Context) (*Overrides, error) {
 }
 
 // Set adds overrides, each in place of an earlier one of the same kind for the same instance or
-// labels. The state [Enabled] is only written where something else withholds the instance. It
-// returns the overrides then in force.
+// labels. What would change nothing is not written: the state [Enabled] where nothing else
+// withholds the instance, and tags of an instance that it has without it. It returns the overrides
+// then in force.
 func (e *Editor) Set(ctx context.Context, r Request, set ...Override) (*Overrides, error) {
 	return e.edit(ctx, r, false, func(o *Overrides, list []tandem.Instance, c policy.Change) error {
 		for i := range set {
@@ -101,7 +102,7 @@ func (e *Editor) Set(ctx context.Context, r Request, set ...Override) (*Override
 	})
 }
 
-// Clear removes what is set for instances and labels: states and weights. Only Instance and
+// Clear removes what is set for instances and labels: states, weights and tags. Only Instance and
 // Labels of match count.
 func (e *Editor) Clear(ctx context.Context, r Request, match ...Override) (*Overrides, error) {
 	return e.edit(ctx, r, false, func(o *Overrides, _ []tandem.Instance, _ policy.Change) error {
@@ -197,7 +198,27 @@ func (o *Overrides) put(s Override, list []tandem.Instance, now time.Time) {
 	if s.State == Enabled && s.Until.IsZero() && !o.withholds(&s, list, now) {
 		return
 	}
+	if len(s.Tags) > 0 {
+		if s.Tags = o.needed(&s, list, now); len(s.Tags) == 0 {
+			return
+		}
+	}
 	o.Set = append(o.Set, s)
+}
+
+// needed returns those of an override's tags that its instance does not have without it.
+func (o *Overrides) needed(s *Override, list []tandem.Instance, now time.Time) map[string]string {
+	i := slices.IndexFunc(list, func(in tandem.Instance) bool { return in.ID == s.Instance })
+	if i < 0 {
+		return s.Tags
+	}
+	has, needed := o.TagsOf(&list[i], now), map[string]string{}
+	for name, value := range s.Tags {
+		if had, is := has[name]; had != value || is != (value != "") {
+			needed[name] = value
+		}
+	}
+	return needed
 }
 
 // withholds reports whether an instance that match is for gets no calls.

@@ -263,3 +263,30 @@ func TestEditorWithoutList(t *testing.T) {
 		t.Errorf("stored is %+v, %v", v, err)
 	}
 }
+
+// Tags that the instance has anyway are not written, so to set them again ends an override.
+func TestEditorTags(t *testing.T) {
+	_, _, e := service(t, 2)
+	ann := Request{By: "ann"}
+	set := func(tags map[string]string) string {
+		t.Helper()
+		o, err := e.Set(t.Context(), ann, Override{Instance: "i1", Tags: tags})
+		o = do(t, o, err)
+		if len(o.Set) == 0 {
+			return "none"
+		}
+		return fmt.Sprint(o.Set[0].Tags)
+	}
+	if _, err := e.Set(t.Context(), ann, Override{Instance: "i1", Tags: map[string]string{"disk": "1", "no": ""}}); !errors.Is(err, ErrUnchanged) {
+		t.Errorf("tags as they are: %v", err)
+	}
+	if got := set(map[string]string{"disk": "1", "lane": "blue"}); got != "map[lane:blue]" {
+		t.Error(got)
+	}
+	if got := set(map[string]string{"disk": ""}); got != "map[disk:]" { // in place of the one before
+		t.Error(got)
+	}
+	if got := set(map[string]string{"disk": "1"}); got != "none" {
+		t.Error(got)
+	}
+}

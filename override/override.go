@@ -1,6 +1,6 @@
 // Package override (experimental) takes instances of a service out of use, and changes their
-// weight. An operator sets an override for one instance, or for all that have certain labels:
-// disabled, draining, or another weight. The overrides of a service are a document of the registry
+// weight and tags. An operator sets an override for one instance, or for all that have certain
+// labels: disabled, draining, another weight, or other tags. The overrides of a service are a document of the registry
 // beside the list of instances, so they stay when a server starts again, and each says who set it,
 // when and why. Clients follow the document; [Editor] changes it.
 package override
@@ -16,6 +16,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -38,6 +39,7 @@ const (
 	MaxOverrides = 2000
 	maxByLabels  = 200 // of these, how many may go by labels: each is compared with each instance
 	maxLabels    = 16
+	maxTagText   = 256 // bytes of a tag's name, and of its value
 )
 
 // Overrides is the document of one list of instances. The zero value overrides nothing.
@@ -46,15 +48,19 @@ type Overrides struct {
 	Set    []Override    `json:"set"`
 }
 
-// Override is a state or a weight that is set for one instance, or for all that have certain
+// Override is a state, a weight or tags that are set for one instance, or for all that have certain
 // labels. What is set for an instance by its ID counts more than what is set by labels; of two
 // that are set by labels the later one counts.
 type Override struct {
 	Instance string            `json:"instance,omitempty"` // ID of the instance; "" for Labels
 	Labels   map[string]string `json:"labels,omitempty"`   // "zone", "version", "group", or names of tags: an instance has all of them
 
-	State  State `json:"state,omitempty"`  // "" if a weight is set
-	Weight int   `json:"weight,omitempty"` // 1 to 10000; 0 if a state is set
+	State  State `json:"state,omitempty"`  // "" if a weight or tags are set
+	Weight int   `json:"weight,omitempty"` // 1 to 10000; 0 if a state or tags are set
+	// Tags are merged over those with which an instance is registered; "" removes a tag. Labels
+	// keep matching the registered tags. A client whose version of tandem knows no Tags
+	// refuses the document, and keeps the one before.
+	Tags map[string]string `json:"tags,omitempty"`
 	// From is the weight at the time At, from which the weight changes evenly to Weight within
 	// Ramp. 0 is the weight with which an instance is registered.
 	From int             `json:"from,omitempty"`
@@ -118,14 +124,39 @@ func (o *Override) Validate() error {
 		return fmt.Errorf("%d labels, limit %d", len(o.Labels), maxLabels)
 	case hasEmpty(o.Labels):
 		return errors.New("a label without a value would match every instance that does not have it")
-	case (o.State == "") == (o.Weight == 0):
-		return errors.New("want either a state or a weight")
+	case o.kinds() != 1:
+		return errors.New("want a state or a weight, or tags")
 	case o.State != "" && o.State != Enabled && o.State != Disabled && o.State != Draining:
 		return fmt.Errorf("state %.40q: want enabled, disabled or draining", o.State)
 	case len(o.By) > policy.MaxReason || len(o.Why) > policy.MaxReason:
 		return fmt.Errorf("author or reason is longer than %d bytes", policy.MaxReason)
 	}
-	return o.checkWeight()
+	return cmp.Or(o.checkTags(), o.checkWeight())
+}
+
+// kinds returns how many of state, weight and tags are set.
+func (o *Override) kinds() (n int) {
+	for _, is := range []bool{o.State != "", o.Weight != 0, len(o.Tags) > 0} {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *Override) checkTags() error {
+	if len(o.Tags) > maxLabels {
+		return fmt.Errorf("%d tags, limit %d", len(o.Tags), maxLabels)
+	}
+	for name, value := range o.Tags {
+		switch {
+		case name == "" || len(name) > maxTagText || len(value) > maxTagText:
+			return fmt.Errorf("tag %.40q: want a name of 1 to %d bytes, and a value of at most that", name, maxTagText)
+		case name == "zone" || name == "version" || name == "group":
+			return fmt.Errorf("tag %q: that is a field of the instance, which only its server sets", name)
+		}
+	}
+	return nil
 }
 
 func (o *Override) checkWeight() error {
@@ -156,10 +187,10 @@ func hasEmpty(labels map[string]string) bool {
 	return false
 }
 
-// replaces reports whether an override takes the place of another one: both set a state, or both
-// a weight, for the same instance or labels.
+// replaces reports whether an override takes the place of another one: both set a state, both a
+// weight, or both tags, for the same instance or labels.
 func (o *Override) replaces(old *Override) bool {
-	return o.sameMatch(old) && (o.State == "") == (old.State == "")
+	return o.sameMatch(old) && (o.State == "") == (old.State == "") && (o.Weight == 0) == (old.Weight == 0)
 }
 
 func (o *Override) sameMatch(other *Override) bool {
@@ -177,6 +208,31 @@ func (o *Override) Matches(in *tandem.Instance) bool {
 		}
 	}
 	return true
+}
+
+// TagsOf returns the tags of an instance, which clients see, as the overrides set them.
+func (o *Overrides) TagsOf(in *tandem.Instance, now time.Time) map[string]string {
+	live := o.live(now)
+	if set := live.tags(in); len(set) > 0 {
+		return withTags(in, set)
+	}
+	return in.Tags
+}
+
+// withTags returns the tags of an instance as the overrides set them.
+func withTags(in *tandem.Instance, set []*Override) map[string]string {
+	tags := maps.Clone(in.Tags)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	for _, o := range slices.Backward(set) { // the first counts most
+		for name, value := range o.Tags {
+			if tags[name] = value; value == "" {
+				delete(tags, name)
+			}
+		}
+	}
+	return tags
 }
 
 // label returns the value of an instance's label.
@@ -197,7 +253,7 @@ func (o *Override) over(now time.Time) bool { return !o.Until.IsZero() && !now.B
 
 // Effect is what overrides make of a list of instances.
 type Effect struct {
-	Enabled  []tandem.Instance   // those that get calls, in the order of the list, with their weights
+	Enabled  []tandem.Instance   // those that get calls, in the order of the list, with their weights and tags
 	Withheld map[string]Override // the others by ID, with what withholds them
 	Next     time.Time           // when the effect changes by itself; zero for never
 }
@@ -225,6 +281,9 @@ func (o *Overrides) Apply(list []tandem.Instance, now time.Time) Effect {
 			var step time.Time
 			in.Weight, step = weight.weight(&in, now)
 			e.Next = sooner(e.Next, step)
+		}
+		if tags := live.tags(&in); len(tags) > 0 {
+			in.Tags = withTags(&in, tags)
 		}
 		e.Enabled = append(e.Enabled, in)
 	}
@@ -270,6 +329,18 @@ func (l *live) find(in *tandem.Instance) (state, weight *Override) {
 	return state, weight
 }
 
+// tags returns the overrides that set tags of an instance, those that count most first.
+func (l *live) tags(in *tandem.Instance) (set []*Override) {
+	for _, list := range [][]*Override{l.byID[in.ID], l.byLabels} {
+		for _, s := range list {
+			if len(s.Tags) > 0 && s.Matches(in) {
+				set = append(set, s)
+			}
+		}
+	}
+	return set
+}
+
 // steps is in how many steps a weight changes along a ramp, at most one a second.
 const steps = 50
 
@@ -311,6 +382,13 @@ func (o *Override) String() string {
 	text := string(o.State)
 	if o.Weight > 0 {
 		text = fmt.Sprintf("weight %d", o.Weight)
+	}
+	if len(o.Tags) > 0 {
+		var pairs []string
+		for _, name := range slices.Sorted(maps.Keys(o.Tags)) {
+			pairs = append(pairs, name+"="+o.Tags[name])
+		}
+		text = "tags " + strings.Join(pairs, ", ")
 	}
 	if o.Ramp > 0 {
 		text += fmt.Sprintf(" within %v", time.Duration(o.Ramp))

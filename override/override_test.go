@@ -187,3 +187,52 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Tags are merged over the registered ones: what is set by ID counts more than what is set by
+// labels, and labels keep matching the registered tags.
+func TestTags(t *testing.T) {
+	tags := func(pairs ...string) map[string]string {
+		m := map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i]] = pairs[i+1]
+		}
+		return m
+	}
+	for _, test := range []struct {
+		name string
+		set  []Override
+		want string // of i1 and i2
+	}{
+		{"one more", []Override{{Instance: "i1", Tags: tags("lane", "blue")}}, "map[disk:1 lane:blue] map[disk:2]"},
+		{"another value", []Override{{Instance: "i1", Tags: tags("disk", "9")}}, "map[disk:9] map[disk:2]"},
+		{"removed", []Override{{Instance: "i1", Tags: tags("disk", "")}}, "map[] map[disk:2]"},
+		{"by labels", []Override{{Labels: tags("version", "1"), Tags: tags("lane", "a")}, {Labels: tags("zone", "a"), Tags: tags("lane", "b")}}, "map[disk:1 lane:b] map[disk:2 lane:a]"},
+		{"by ID counts more", []Override{{Instance: "i1", Tags: tags("lane", "a")}, {Labels: tags("zone", "a"), Tags: tags("lane", "b", "x", "y")}}, "map[disk:1 lane:a x:y] map[disk:2]"},
+		{"labels match what is registered", []Override{{Instance: "i1", Tags: tags("disk", "2")}, {Labels: tags("disk", "2"), Tags: tags("lane", "a")}}, "map[disk:2] map[disk:2 lane:a]"},
+		{"over", []Override{{Instance: "i1", Tags: tags("lane", "blue"), Until: epoch()}}, "map[disk:1] map[disk:2]"},
+		{"beside a weight", []Override{{Instance: "i1", Weight: 7}, {Instance: "i1", Tags: tags("lane", "blue")}}, "map[disk:1 lane:blue] map[disk:2]"},
+	} {
+		o, list := Overrides{Set: test.set}, instances(2)
+		if err := o.Validate(); err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		e := o.Apply(list, epoch())
+		if got := fmt.Sprint(e.Enabled[0].Tags, e.Enabled[1].Tags); got != test.want || fmt.Sprint(list[0].Tags) != "map[disk:1]" {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+		if got := fmt.Sprint(o.TagsOf(&list[0], epoch()), o.TagsOf(&list[1], epoch())); got != test.want {
+			t.Errorf("%s: TagsOf: %s", test.name, got)
+		}
+	}
+	for _, bad := range []Override{
+		{Instance: "i1", Tags: tags("zone", "b")}, {Instance: "i1", Tags: tags("", "b")}, {Instance: "i1", Weight: 5, Tags: tags("a", "b")},
+		{Instance: "i1", Tags: tags("a", strings.Repeat("b", 257))}, {Instance: "i1", Ramp: policy.Duration(time.Second), Tags: tags("a", "b")},
+	} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v is valid", bad)
+		}
+	}
+	if o := (Override{Instance: "i1", Tags: tags("b", "2", "a", ""), By: "ann"}); o.String() != "tags a=, b=2 by ann" {
+		t.Error(o.String())
+	}
+}

@@ -31,7 +31,9 @@ type Breaker struct {
 	patient time.Duration // until when the Breaker waits for that call
 	proven  int           // calls in a row that succeeded while half open
 	closed  time.Duration // when it last closed, if it was ever open
+	since   time.Duration // when it entered its state, if it was ever open
 	kept    time.Duration // until when Force keeps it open or closed
+	changed bool          // it was open since it was made or reset
 	forced  bool          // Force keeps it, or has kept it
 }
 
@@ -103,7 +105,7 @@ func (b *Breaker) Force(open bool, now, until time.Duration) {
 	b.forced, b.kept, b.probing = true, until, false
 	if open {
 		b.until = until
-		b.state.Store(int32(BreakerOpen))
+		b.enterLocked(BreakerOpen, now)
 		return
 	}
 	if !b.Closed() {
@@ -143,7 +145,7 @@ func (b *Breaker) Configure(config BreakerConfig) {
 func (b *Breaker) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bad, b.marks, b.until, b.trips, b.probing, b.proven, b.closed, b.forced = 0, nil, 0, 0, false, 0, 0, false
+	b.bad, b.marks, b.until, b.trips, b.probing, b.proven, b.closed, b.forced, b.changed = 0, nil, 0, 0, false, 0, 0, false, false
 	b.good.Store(0)
 	b.streak.Store(0)
 	b.state.Store(int32(BreakerClosed))
@@ -170,7 +172,7 @@ func (b *Breaker) State(now time.Duration) BreakerState {
 // stateLocked makes an open Breaker half open when the pause is over.
 func (b *Breaker) stateLocked(now time.Duration) BreakerState {
 	if b.state.Load() == int32(BreakerOpen) && now >= b.until {
-		b.state.Store(int32(BreakerHalfOpen))
+		b.enterLocked(BreakerHalfOpen, b.until)
 		b.proven, b.probing = 0, false
 	}
 	return BreakerState(b.state.Load())
@@ -292,7 +294,25 @@ func (b *Breaker) closeLocked(now time.Duration) {
 	b.closed = now
 	b.marks, b.bad = nil, 0
 	b.streak.Store(0)
-	b.state.Store(int32(BreakerClosed))
+	b.enterLocked(BreakerClosed, now)
+}
+
+// enterLocked changes the state. A state that is entered again, as by a longer Force, stays as old
+// as it is.
+func (b *Breaker) enterLocked(s BreakerState, now time.Duration) {
+	if !b.changed || b.state.Load() != int32(s) {
+		b.since = now
+	}
+	b.changed = true
+	b.state.Store(int32(s))
+}
+
+// Since returns when the Breaker entered the state that it has now; false if it was always closed.
+func (b *Breaker) Since(now time.Duration) (time.Duration, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stateLocked(now)
+	return b.since, b.changed
 }
 
 // Trip opens the Breaker if it is closed and not kept so by [Breaker.Force]. It reports whether it
@@ -319,5 +339,5 @@ func (b *Breaker) openLocked(now time.Duration) {
 	}
 	b.until = now + pause
 	b.trips++
-	b.state.Store(int32(BreakerOpen))
+	b.enterLocked(BreakerOpen, now)
 }

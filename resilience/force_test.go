@@ -76,3 +76,30 @@ func ExampleBreaker_Force() {
 	// open true 1h0m0s
 	// half-open 1s 20
 }
+
+// Since is when the state was entered: a longer Force leaves it, and a pause that is over has ended
+// at its end, not when that was seen.
+func TestBreakerSince(t *testing.T) {
+	b := resilience.NewBreaker(resilience.BreakerConfig{Pause: time.Second})
+	want := func(now, since time.Duration, changed bool) {
+		t.Helper()
+		if got, ok := b.Since(now); ok != changed || ok && got != since {
+			t.Errorf("at %v it is since %v, %v; want %v, %v", now, got, ok, since, changed)
+		}
+	}
+	want(0, 0, false)
+	b.Force(true, time.Minute, 2*time.Minute)
+	want(time.Minute, time.Minute, true)
+	b.Force(true, 90*time.Second, 3*time.Minute)
+	want(90*time.Second, time.Minute, true)
+	want(10*time.Minute, 3*time.Minute, true)
+	now := calls(b, 10*time.Minute, 2, false)
+	wantState(t, b, now, resilience.BreakerClosed)
+	if since, ok := b.Since(now); !ok || since < 10*time.Minute {
+		t.Errorf("closed since %v, %v", since, ok)
+	}
+	b.Trip(now + time.Second)
+	want(now+time.Second, now+time.Second, true)
+	b.Reset()
+	want(now+time.Minute, 0, false)
+}

@@ -81,6 +81,9 @@ func describeOverride(o *override.Override) string {
 	if name == "" {
 		name = pairs(o.Labels)
 	}
+	if len(o.Tags) > 0 {
+		return fmt.Sprintf("%s tags %s", name, pairs(o.Tags))
+	}
 	if o.Weight == 0 {
 		return fmt.Sprintf("%s %s", name, o.State)
 	}

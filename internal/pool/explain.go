@@ -37,6 +37,8 @@ type InstanceState struct {
 	Unusable string
 	Suspect  string
 	Breaker  string
+	Since    time.Time
+	Why      string
 	Forced   time.Time
 	Method   string
 	Throttle float64
@@ -106,8 +108,15 @@ func (p *Pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceStat
 		InFlight: n.Stats.InFlight(), Latency: n.Stats.Latency(), Calls: ended, Failed: failed, Weight: n.Weight(),
 	}
 	if m := v.member(n); m != nil {
-		s.Breaker = m.breaker.State(balance.Now()).String()
+		now := balance.Now()
+		s.Breaker = m.breaker.State(now).String()
+		if since, changed := m.breaker.Since(now); changed {
+			s.Since = time.Now().Add(since - now)
+		}
 		s.Forced = p.health.forcedUntil(n.Instance.ID)
+		if why := m.why.Load(); why != nil && !m.breaker.Closed() && s.Forced.IsZero() {
+			s.Why = *why
+		}
 		s.Throttle = m.throttles.share(call.Method, &p.cfg)
 		if call.Method == "" { // it is about instances alone, and there is no such method to keep a breaker for
 			return s

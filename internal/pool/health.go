@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -226,6 +227,7 @@ func (h *health) tell(b *resilience.Breaker, m *member, call *tandem.Call, began
 	if changed {
 		if b == m.breaker {
 			h.turned(m, wasClosed)
+			m.note(err)
 		}
 		h.pool.cfg.Log.Warn("circuit breaker changed", "instance", m.peer.Instance, "method", method, "state", b.State(now), "error", err)
 	}
@@ -240,6 +242,21 @@ func (h *health) turned(m *member, wasClosed bool) {
 	case wasClosed:
 		h.ejections.Add(1)
 	}
+}
+
+// maxReason bounds the text of the error that opened a breaker, in bytes.
+const maxReason = 300
+
+// note keeps the error of the call that has opened the member's breaker.
+func (m *member) note(err error) {
+	if m.breaker.Closed() || err == nil {
+		return
+	}
+	text := err.Error()
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	m.why.Store(&text)
 }
 
 // limit returns the latency from which on a call counts as too slow at an instance that was
@@ -296,6 +313,7 @@ func (h *health) ejectLocked(v *view, n *balance.Node, o resilience.Outlier) boo
 		return false
 	}
 	m.slow.Store(int64(o.Limit))
+	m.why.Store(&o.Reason)
 	h.out.Add(1)
 	h.ejections.Add(1)
 	h.pool.cfg.Log.Warn("instance ejected", "instance", o.ID, "reason", o.Reason)

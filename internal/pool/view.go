@@ -126,6 +126,7 @@ type member struct {
 	used             atomic.Bool                                    // a call has used it since the last list; for connectedForCall only
 	lost             atomic.Pointer[Conn]                           // the last connection whose end was counted
 	slow             atomic.Int64                                   // ns; latency from which on calls were too slow, if it was ejected for that; else 0
+	why              atomic.Pointer[string]                         // why its breaker opened last
 	methods          atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 
 	instance *tandem.Instance // the instance of its node; guarded by the mutex of the pool
