@@ -62,7 +62,11 @@ type Config struct {
 	Hosts []string
 	// Dial are options for the connections to instances: TLS, credentials, protocols.
 	Dial []client.Option
-	Log  *slog.Logger // nil for none
+	// Audit is called with each change that a user makes or is refused, and with logins; nil for
+	// none. It must not block, and must be safe for concurrent use. The last 2,000 records are
+	// kept in memory besides, and all go to Log.
+	Audit func(Record)
+	Log   *slog.Logger // nil for none
 }
 
 // Console is a console. It is safe for concurrent use.
@@ -75,6 +79,10 @@ type Console struct {
 	sources []*source
 	asker   *asker
 	figures figures
+	inner   kept[*inside]
+	trails  kept[*trail]
+	reads   kept[*listRead]
+	audit   audit
 
 	ctx    context.Context //nolint:containedctx // of its goroutines
 	cancel context.CancelFunc

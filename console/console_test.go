@@ -43,7 +43,7 @@ func newCluster(t *testing.T, cfg Config) *cluster {
 	for i := range c.calls {
 		c.serve("shop", fmt.Sprint("s", i), "Shop.Buy", func() { c.calls[i].Add(1) }, nil)
 	}
-	a := admin.New()
+	a := admin.New(admin.WithAuthorizer(func(context.Context) (admin.Role, error) { return admin.Operator, nil }))
 	shop, err := a.Dial(c.target, client.WithResolver("file", file.Resolver()))
 	c.check(err)
 	t.Cleanup(func() { _ = shop.Close() })

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -108,15 +109,22 @@ func (c *Console) preview(ctx context.Context, l *list, e *override.Editor, req 
 	l.mu.Unlock()
 	before, after := rowsOf(l.name, instances, now, at), rowsOf(l.name, instances, next, at)
 	c.addFigures(before, "")
+	registered := make(map[string]*tandem.Instance, len(instances)) // labels match these
+	for i := range instances {
+		registered[instances[i].ID] = &instances[i]
+	}
 	out := &Edit{Rows: []InstanceRow{}}
-	all, touched := 0.0, 0.0
+	all, touched, had := 0.0, 0.0, 0
 	for i := range before {
 		b, a := &before[i], after[i]
 		all += b.Rate
+		if b.State == State(override.Enabled) {
+			had++
+		}
 		if a.State == State(override.Enabled) {
 			out.Left++
 		}
-		if a.State == b.State && !setsWeight(req.Set, &a.Instance) && a.Set == b.Set {
+		if a.State == b.State && !setsWeight(req.Set, registered[a.ID]) && a.Set == b.Set && maps.Equal(a.Tags, b.Tags) {
 			continue
 		}
 		touched += b.Rate
@@ -126,7 +134,7 @@ func (c *Console) preview(ctx context.Context, l *list, e *override.Editor, req 
 	if all > 0 {
 		out.Share = touched / all
 	}
-	out.Empties = out.Left == 0 && len(instances) > 0
+	out.Empties = out.Left == 0 && had > 0
 	return out, nil
 }
 
@@ -137,7 +145,7 @@ func setsWeight(set []override.Override, in *tandem.Instance) bool {
 
 // replaces reports whether an override takes the place of an earlier one.
 func replaces(next, old *override.Override) bool {
-	return next.Instance == old.Instance && len(next.Labels) == 0 && len(old.Labels) == 0 && (next.Weight > 0) == (old.Weight > 0)
+	return next.Instance == old.Instance && len(next.Labels) == 0 && len(old.Labels) == 0 && (next.Weight > 0) == (old.Weight > 0) && (len(next.Tags) > 0) == (len(old.Tags) > 0)
 }
 
 // changes returns the history of a list's overrides, the latest first.

@@ -79,6 +79,9 @@ func (c *Console) look() {
 		}
 		c.refresh(c.ctx, rows)
 		c.figures.forget()
+		c.inner.forget()
+		c.trails.forget()
+		c.reads.forget()
 		c.asker.closeIdle()
 	}
 }

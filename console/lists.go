@@ -192,6 +192,9 @@ func rowsOf(name string, instances []tandem.Instance, set *override.Overrides, n
 	}
 	rows := make([]InstanceRow, 0, len(instances))
 	for _, in := range instances {
+		if tags, set := effect.Tags[in.ID]; set {
+			in.Tags = tags
+		}
 		r := InstanceRow{Instance: in, List: name, State: State(override.Enabled), Set: weights[in.ID]}
 		if o, withheld := effect.Withheld[in.ID]; withheld {
 			r.State, r.Why, r.Until = State(o.State), o.String(), o.Until
@@ -230,14 +233,18 @@ func (c *Console) list(name string) (*list, error) {
 func (c *Console) states() []Source {
 	out := []Source{}
 	for _, s := range c.sources {
-		s.mu.Lock()
-		st := Source{Name: s.target.Redacted(), Lists: len(s.lists), At: s.at}
-		if s.err != nil {
-			st.Error = s.err.Error()
-		}
-		s.mu.Unlock()
-		_, st.Documents = s.resolver.(registry.DocumentFinder)
-		out = append(out, st)
+		out = append(out, s.state())
 	}
 	return out
+}
+
+func (s *source) state() Source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Source{Name: s.target.Redacted(), Lists: len(s.lists), At: s.at}
+	if s.err != nil {
+		st.Error = s.err.Error()
+	}
+	_, st.Documents = s.resolver.(registry.DocumentFinder)
+	return st
 }

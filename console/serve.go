@@ -56,6 +56,13 @@ func (c *Console) methods() map[string]method {
 		"Topology":  typed(admin.Viewer, c.topology),
 		"Policy":    typed(admin.Viewer, c.policy),
 		"PutPolicy": typed(admin.Viewer, c.putPolicyAllowed),
+
+		"Resilience":   typed(admin.Viewer, c.resilience),
+		"ForceBreaker": typed(admin.Viewer, c.forceAllowed),
+		"Registry":     typed(admin.Viewer, c.registry),
+		"Audit":        typed(admin.Viewer, c.auditTrail),
+		"Detail":       typed(admin.Viewer, c.detail),
+		"Undo":         typed(admin.Operator, c.undo),
 	}
 }
 
@@ -124,14 +131,22 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	u, err := c.user(r)
 	if err != nil {
+		c.auditRefused(r, err)
 		return nil, tandem.Errorf(tandem.Unauthenticated, "%v", err)
-	}
-	if err := allow(u, max(m.need, admin.Viewer)); err != nil {
-		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
 		return nil, tandem.Errorf(tandem.InvalidArgument, "the request: %v", err)
+	}
+	answer, err := c.called(r, m, u, body)
+	c.auditCall(r, u, body, answer, err)
+	return answer, err
+}
+
+// called calls a method for a user.
+func (*Console) called(r *http.Request, m method, u User, body []byte) (any, error) {
+	if err := allow(u, max(m.need, admin.Viewer)); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r.PathValue("name")))
 	defer cancel()

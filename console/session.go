@@ -99,9 +99,11 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	c.used = c.used || valid
 	c.mu.Unlock()
 	if !valid {
+		c.auditLogin(r, errNoSession)
 		http.Error(w, errNoSession.Error(), http.StatusForbidden)
 		return
 	}
+	c.auditLogin(r, nil)
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure where there is TLS: browsers keep no secure cookie of plain http
 		Name: cookieName, Value: c.sign(time.Now().Add(cookieLife)), Path: "/", MaxAge: int(cookieLife.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,

@@ -212,7 +212,10 @@ func (o *Overrides) needed(s *Override, list []tandem.Instance, now time.Time) m
 	if i < 0 {
 		return s.Tags
 	}
-	has, needed := o.TagsOf(&list[i], now), map[string]string{}
+	has, needed := list[i].Tags, map[string]string{}
+	if tags, set := o.Apply(list[i:i+1], now).Tags[s.Instance]; set {
+		has = tags
+	}
 	for name, value := range s.Tags {
 		if had, is := has[name]; had != value || is != (value != "") {
 			needed[name] = value

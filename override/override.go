@@ -125,7 +125,7 @@ func (o *Override) Validate() error {
 	case hasEmpty(o.Labels):
 		return errors.New("a label without a value would match every instance that does not have it")
 	case o.kinds() != 1:
-		return errors.New("want a state or a weight, or tags")
+		return errors.New("want either a state or a weight, or tags")
 	case o.State != "" && o.State != Enabled && o.State != Disabled && o.State != Draining:
 		return fmt.Errorf("state %.40q: want enabled, disabled or draining", o.State)
 	case len(o.By) > policy.MaxReason || len(o.Why) > policy.MaxReason:
@@ -210,15 +210,6 @@ func (o *Override) Matches(in *tandem.Instance) bool {
 	return true
 }
 
-// TagsOf returns the tags of an instance, which clients see, as the overrides set them.
-func (o *Overrides) TagsOf(in *tandem.Instance, now time.Time) map[string]string {
-	live := o.live(now)
-	if set := live.tags(in); len(set) > 0 {
-		return withTags(in, set)
-	}
-	return in.Tags
-}
-
 // withTags returns the tags of an instance as the overrides set them.
 func withTags(in *tandem.Instance, set []*Override) map[string]string {
 	tags := maps.Clone(in.Tags)
@@ -255,7 +246,9 @@ func (o *Override) over(now time.Time) bool { return !o.Until.IsZero() && !now.B
 type Effect struct {
 	Enabled  []tandem.Instance   // those that get calls, in the order of the list, with their weights and tags
 	Withheld map[string]Override // the others by ID, with what withholds them
-	Next     time.Time           // when the effect changes by itself; zero for never
+	// Tags are the tags of those instances, enabled or not, whose tags are not the registered ones.
+	Tags map[string]map[string]string
+	Next time.Time // when the effect changes by itself; zero for never
 }
 
 // Apply returns what the overrides make of a list. It changes neither.
@@ -269,6 +262,12 @@ func (o *Overrides) Apply(list []tandem.Instance, now time.Time) Effect {
 	e.Enabled = make([]tandem.Instance, 0, len(list))
 	for i := range list {
 		in := list[i]
+		if tags := live.tags(&in); len(tags) > 0 {
+			if e.Tags == nil {
+				e.Tags = make(map[string]map[string]string)
+			}
+			e.Tags[in.ID] = withTags(&in, tags)
+		}
 		state, weight := live.find(&in)
 		if state != nil && state.State != Enabled {
 			if e.Withheld == nil {
@@ -282,8 +281,8 @@ func (o *Overrides) Apply(list []tandem.Instance, now time.Time) Effect {
 			in.Weight, step = weight.weight(&in, now)
 			e.Next = sooner(e.Next, step)
 		}
-		if tags := live.tags(&in); len(tags) > 0 {
-			in.Tags = withTags(&in, tags)
+		if tags, set := e.Tags[in.ID]; set {
+			in.Tags = tags
 		}
 		e.Enabled = append(e.Enabled, in)
 	}

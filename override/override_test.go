@@ -220,9 +220,6 @@ func TestTags(t *testing.T) {
 		if got := fmt.Sprint(e.Enabled[0].Tags, e.Enabled[1].Tags); got != test.want || fmt.Sprint(list[0].Tags) != "map[disk:1]" {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
-		if got := fmt.Sprint(o.TagsOf(&list[0], epoch()), o.TagsOf(&list[1], epoch())); got != test.want {
-			t.Errorf("%s: TagsOf: %s", test.name, got)
-		}
 	}
 	for _, bad := range []Override{
 		{Instance: "i1", Tags: tags("zone", "b")}, {Instance: "i1", Tags: tags("", "b")}, {Instance: "i1", Weight: 5, Tags: tags("a", "b")},
@@ -231,6 +228,10 @@ func TestTags(t *testing.T) {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is valid", bad)
 		}
+	}
+	off := Overrides{Set: []Override{{Instance: "i1", State: Disabled}, {Instance: "i1", Tags: tags("lane", "blue")}}}
+	if e := off.Apply(instances(2), epoch()); fmt.Sprint(e.Tags) != "map[i1:map[disk:1 lane:blue]]" || len(e.Enabled) != 1 {
+		t.Errorf("of an instance that is disabled: %+v", e)
 	}
 	if o := (Override{Instance: "i1", Tags: tags("b", "2", "a", ""), By: "ann"}); o.String() != "tags a=, b=2 by ann" {
 		t.Error(o.String())

@@ -98,7 +98,9 @@ func withOverrides(list []tandem.Instance, o *override.Overrides, now time.Time)
 	listed := make([]listedInstance, len(list))
 	for i, in := range list {
 		l := listedInstance{Instance: in, State: override.Enabled}
-		l.Tags = o.TagsOf(&in, now)
+		if tags, set := effect.Tags[in.ID]; set {
+			l.Tags = tags
+		}
 		if set, withheld := effect.Withheld[in.ID]; withheld {
 			l.State, l.Override = set.State, &set
 		}

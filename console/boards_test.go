@@ -1,0 +1,376 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/admin"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/override"
+	"github.com/tandem-rpc/tandem/registry/file"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// still reports whether a server of the shop gets no calls within some time.
+func (c *cluster) still(i int) bool {
+	before := c.calls[i].Load()
+	time.Sleep(300 * time.Millisecond) // some fifty calls
+	return c.calls[i].Load() == before
+}
+
+// breakerOf names the breaker that the bank's client has for a server of the shop.
+func (c *cluster) breakerOf(id string) BreakerOf {
+	return BreakerOf{List: "file://" + c.base + "/bank", Process: "b0", Client: c.target, Instance: id}
+}
+
+func TestResilience(t *testing.T) {
+	c := newCluster(t, Config{Writer: "ann"})
+	c.login()
+	c.load()
+	var r Resilience
+	read := func() *Resilience {
+		r = Resilience{}
+		c.post("Resilience", ResilienceRequest{List: c.target}, &r)
+		return &r
+	}
+	c.until("what the bank knows of the shop", func() bool { return len(read().Circuits) == 3 && r.Clients[0].Rate > 0 && r.Circuits[0].Calls > 0 })
+	if ci := r.Circuits[0]; ci.Process != "b0" || ci.Client != c.target || ci.Breaker != "closed" || ci.Share < 0.1 || ci.Share > 0.6 || len(r.Clients) != 1 || r.Silent != 0 || r.Asked != r.Processes {
+		t.Errorf("%+v", r)
+	}
+	if n := len(r.Limiters); n > 0 && r.Limiters[0].Kind != "overload" {
+		t.Errorf("limiters %+v", r.Limiters)
+	}
+	var f Force
+	req := ForceRequest{List: c.target, Breakers: []BreakerOf{c.breakerOf("s1")}, State: "open", For: time.Minute, Why: "a test", DryRun: true}
+	if c.post("ForceBreaker", req, &f); f.Left != 2 || f.Share < 0.1 || f.Share > 0.6 || len(f.Empties)+len(f.Changes) != 0 {
+		t.Errorf("a dry run: %+v", f)
+	}
+	req.DryRun = false
+	f = Force{}
+	if status := c.post("ForceBreaker", req, &f); status != http.StatusOK || len(f.Changes) != 1 || len(f.Circuits) != 1 || f.Circuits[0].Breaker != "open" || f.Circuits[0].Reason != "ann: a test" {
+		t.Fatalf("%d: %+v", status, f)
+	}
+	c.until("s1 gets no calls", func() bool { return c.still(1) })
+	if ci := read().Circuits[0]; ci.ID != "s1" || ci.Forced.IsZero() || ci.Since.IsZero() || ci.ForcedBy == "" {
+		t.Errorf("the worst is %+v", ci)
+	}
+	var all Resilience
+	if c.post("Resilience", ResilienceRequest{}, &all); len(all.Lists) != 2 || all.Lists[0].List != c.target || all.Lists[0].Forced != 1 || all.Lists[0].Clients != 1 || all.Lists[0].Instances != 3 {
+		t.Errorf("%+v", all)
+	}
+	// A client is left without an instance only after the list's name was typed.
+	rest := ForceRequest{List: c.target, Breakers: []BreakerOf{c.breakerOf("s0"), c.breakerOf("s2")}, State: "open", For: time.Minute}
+	if status := c.post("ForceBreaker", rest, nil); status != http.StatusConflict {
+		t.Errorf("nothing is left: %d", status)
+	}
+	for name, bad := range map[string]ForceRequest{
+		"nothing": {List: c.target, State: "open", For: time.Minute}, "no such instance": {List: c.target, Breakers: []BreakerOf{c.breakerOf("s9")}, State: "open", For: time.Minute},
+		"no time": {List: c.target, Breakers: []BreakerOf{c.breakerOf("s0")}, State: "open"}, "state": {List: c.target, Breakers: []BreakerOf{c.breakerOf("s0")}, State: "ajar", For: 1},
+		"another list": {List: "file://" + c.base + "/bank", Breakers: []BreakerOf{c.breakerOf("s0")}, State: "open", For: time.Minute},
+	} {
+		if status := c.post("ForceBreaker", bad, nil); status < 400 || status >= 500 {
+			t.Errorf("%s: %d", name, status)
+		}
+	}
+	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "back"}, nil); status != http.StatusOK {
+		t.Errorf("undo: %d", status)
+	}
+	c.until("s1 gets calls again", func() bool { return !c.still(1) })
+	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "again"}, nil); status == http.StatusOK {
+		t.Error("it is undone twice")
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	c := newCluster(t, Config{Writer: "ann"})
+	c.login()
+	c.load()
+	var r Registries
+	read := func() *ListView {
+		r = Registries{}
+		c.post("Registry", RegistryRequest{List: c.target}, &r)
+		if r.List == nil {
+			return new(ListView)
+		}
+		return r.List
+	}
+	c.until("the bank as a reader", func() bool { return len(read().Readers) == 1 && r.List.Readers[0].Known == 3 })
+	s := r.Sources[0]
+	if s.Kind != "file" || !s.Directory || !s.Writable || s.Instances != 4 || len(s.Names) != 2 || s.Address != "" || s.Failing != 0 {
+		t.Errorf("%+v", s)
+	}
+	v := r.List
+	if len(v.Entries) != 3 || v.Entries[1].ID != "s1" || !v.Entries[1].Listed || v.Entries[1].Zone != "z1" || v.Entries[1].Seen["ready"] != 1 || v.Error != "" {
+		t.Errorf("%+v", v)
+	}
+	if len(v.Documents) != 2 || v.Documents[0].Kind != "overrides" || v.Documents[0].Revision != 0 || !strings.HasSuffix(v.Documents[1].Key, "/policies/shop") {
+		t.Errorf("%+v", v.Documents)
+	}
+	// Tags that an operator sets are followed by clients that route by them.
+	shop, err := client.Dial(c.target, client.WithResolver("file", file.Resolver()))
+	c.check(err)
+	t.Cleanup(func() { _ = shop.Close() })
+	blue := client.Route(tandem.Route{Tags: map[string]string{"lane": "blue"}, Force: true})
+	if err := shop.Call(t.Context(), "Shop.Buy", nil, nil, blue); err == nil {
+		t.Error("a blue instance before there is one")
+	}
+	edit := EditRequest{List: c.target, Set: []override.Override{{Instance: "s2", Tags: map[string]string{"lane": "blue"}}}, Why: "a lane", DryRun: true}
+	var e Edit
+	if c.post("Edit", edit, &e); len(e.Rows) != 1 || e.Rows[0].Tags["lane"] != "blue" || e.Empties || e.Left != 3 {
+		t.Errorf("a dry run: %+v", e)
+	}
+	edit.DryRun = false
+	if status := c.post("Edit", edit, &e); status != http.StatusOK || e.Revision != "1" {
+		t.Fatalf("%d: %+v", status, e)
+	}
+	began := time.Now()
+	c.until("calls to the blue instance", func() bool { return shop.Call(t.Context(), "Shop.Buy", nil, nil, blue) == nil })
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("clients followed after %v", took)
+	}
+	c.until("the tags on the screen", func() bool { return len(read().Entries) == 3 && r.List.Entries[2].Effective["lane"] == "blue" })
+	if e := r.List.Entries[2]; e.Tags["lane"] != "" || r.List.Documents[0].Revision != 1 || r.List.Documents[0].By != "ann" {
+		t.Errorf("%+v, %+v", e, r.List.Documents[0])
+	}
+	undo := UndoRequest{Changes: []ChangeRef{{List: c.target, Kind: "overrides", Revision: "1"}}, Why: "back"}
+	if status := c.post("Undo", undo, nil); status != http.StatusOK {
+		t.Errorf("undo: %d", status)
+	}
+	c.until("no blue instance any more", func() bool { return shop.Call(t.Context(), "Shop.Buy", nil, nil, blue) != nil })
+	if status := c.post("Undo", undo, nil); status != http.StatusConflict {
+		t.Errorf("an undo of what is not the latest: %d", status)
+	}
+	if status := c.post("Registry", RegistryRequest{List: "file:///nowhere"}, nil); status != http.StatusNotFound {
+		t.Errorf("a list that does not exist: %d", status)
+	}
+}
+
+// What the registry has and a client does not know, and the other way round, is marked.
+func TestRegistryDifferences(t *testing.T) {
+	listed := []tandem.Instance{{ID: "a"}, {ID: "b"}, {ID: "c"}}
+	set := &override.Overrides{Set: []override.Override{{Instance: "b", State: override.Disabled}}}
+	entries := entriesOf(rowsOf("l", listed, set, time.Now()), listed, set, time.Now())
+	knows := func(process string, states ...client.InstanceState) Reader {
+		e := &client.Explanation{Attempts: []client.Attempt{{Instances: states}}}
+		return readerOf(&inside{row: InstanceRow{Instance: tandem.Instance{ID: process}}}, &admin.Client{Name: "l", Explanation: e}, entries)
+	}
+	state := func(id, unusable string) client.InstanceState {
+		return client.InstanceState{ID: id, Unusable: unusable, Breaker: "closed"}
+	}
+	one := knows("p1", state("a", ""), state("b", "disabled by ann"), client.InstanceState{ID: "gone", Suspect: "the registry has lost it", Breaker: "closed"})
+	two := knows("p2", state("a", "not connected"), state("b", ""), state("c", "not in this client's subset"))
+	if !slices.Equal(one.Missing, []string{"c"}) || !slices.Equal(one.Extra, []string{"gone"}) || !one.Override || one.Known != 3 {
+		t.Errorf("p1: %+v", one)
+	}
+	if len(two.Missing)+len(two.Extra) != 0 || two.Override {
+		t.Errorf("p2: %+v", two)
+	}
+	if e := entries["c"]; e.Missing != 1 || e.Unseen[0] != "p1" || e.Seen["unused"] != 1 {
+		t.Errorf("c: %+v", e)
+	}
+	if e := entries["gone"]; e.Listed || e.State != "gone" || e.Seen["suspect"] != 1 {
+		t.Errorf("gone: %+v", e)
+	}
+	if e := entries["b"]; e.Seen["withheld"] != 1 || e.Seen["ready"] != 1 || e.State != "disabled" {
+		t.Errorf("b: %+v", e)
+	}
+}
+
+func TestAudit(t *testing.T) {
+	var mu sync.Mutex
+	var told []Record
+	users := map[string]User{"ann": {"ann", admin.Operator}, "bob": {"bob", admin.Viewer}}
+	c := newCluster(t, Config{
+		Audit: func(r Record) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, r)
+		},
+		Authorizer: func(r *http.Request) (User, error) {
+			if u, ok := users[r.Header.Get("X-User")]; ok {
+				return u, nil
+			}
+			return User{}, fmt.Errorf("who are you?")
+		},
+	})
+	as := func(name string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("X-User", name) } }
+	c.load()
+	disable := EditRequest{List: c.target, Set: []override.Override{{Instance: "s1", State: override.Disabled}}, Why: "the disk"}
+	c.until("the list", func() bool { return c.post("Edit", disable, nil, as("ann")) == http.StatusOK })
+	dry := disable
+	dry.DryRun = true
+	c.post("Edit", dry, nil, as("ann"))
+	if status := c.post("Edit", disable, nil, as("bob")); status != http.StatusForbidden {
+		t.Errorf("bob: %d", status)
+	}
+	for range 3 {
+		c.post("Overview", nil, nil, as("eve"))
+	}
+	for _, timeout := range []string{"1s", "2s"} {
+		var v PolicyView
+		c.post("Policy", PolicyRequest{List: c.target}, &v, as("ann"))
+		put := PutPolicyRequest{List: c.target, Text: `{"methods":{"Shop.Buy":{"timeout":"` + timeout + `"}}}`, Base: v.Revision, Why: "slow disks"}
+		if status := c.post("PutPolicy", put, nil, as("ann")); status != http.StatusOK {
+			t.Errorf("policy: %d", status)
+		}
+	}
+	var f Force
+	c.until("a forced breaker", func() bool {
+		req := ForceRequest{List: c.target, Breakers: []BreakerOf{c.breakerOf("s2")}, State: "closed", For: time.Minute, Why: "to see"}
+		return c.post("ForceBreaker", req, &f, as("ann")) == http.StatusOK
+	})
+	var a Audit
+	read := func(who string, req AuditRequest) []AuditRow {
+		a = Audit{}
+		if status := c.post("Audit", req, &a, as(who)); status != http.StatusOK {
+			t.Errorf("%d", status)
+		}
+		return a.Rows
+	}
+	kinds := func(rows []AuditRow) string {
+		var texts []string
+		for _, r := range rows {
+			texts = append(texts, r.Kind+" "+r.By)
+		}
+		return strings.Join(texts, ", ")
+	}
+	// The first attempts of the two loops may have been refused, before the console knew the list.
+	rows := slices.DeleteFunc(read("ann", AuditRequest{}), func(r AuditRow) bool { return strings.HasPrefix(r.Error, "no ") })
+	if got := kinds(rows); got != "process ann, policy ann, policy ann, console , console bob, overrides ann" {
+		t.Fatalf("%s: %+v", got, a)
+	}
+	if p := rows[0]; !strings.HasPrefix(p.What, "breaker of ") || p.Why != "to see" || p.Before != "auto" || !strings.HasPrefix(p.After, "forced closed") || !p.Undo || p.From != "127.0.0.1" {
+		t.Errorf("%+v", p)
+	}
+	if eve, bob := rows[3], rows[4]; eve.Count != 3 || eve.Error != "who are you?" || !strings.Contains(bob.Error, "operator") || bob.Why != "the disk" {
+		t.Errorf("%+v, %+v", eve, bob)
+	}
+	if got := kinds(read("bob", AuditRequest{})); strings.Contains(got, "console") || a.Own {
+		t.Errorf("a viewer sees %s", got)
+	}
+	for want, req := range map[string]AuditRequest{
+		"overrides ann":          {Kind: "overrides"},
+		"process ann":            {Text: "BREAKER s2", List: "file://" + c.base + "/bank"},
+		"console bob":            {Who: "bo"},
+		"policy ann, policy ann": {List: c.target, Kind: "policy", From: time.Now().Add(-time.Hour)},
+		"":                       {To: time.Now().Add(-time.Hour)},
+		"policy ann, console ":   {Offset: 2, Max: 2, Text: ""},
+	} {
+		got := kinds(slices.DeleteFunc(read("ann", req), func(r AuditRow) bool { return strings.HasPrefix(r.Error, "no ") }))
+		if got != want {
+			t.Errorf("%+v: %s, want %s", req, got, want)
+		}
+	}
+	var d Detail
+	if c.post("Detail", DetailRequest{ChangeRef{List: c.target, Kind: "policy", Revision: "2"}}, &d, as("bob")); !strings.Contains(d.Before, "1s") || !strings.Contains(d.After, "2s") || d.Base != "1" || strings.Contains(d.After, "ann") {
+		t.Errorf("%+v", d)
+	}
+	// The latest change of a document is undone, an earlier one is not.
+	undo := func(kind, revision string) int {
+		return c.post("Undo", UndoRequest{Changes: []ChangeRef{{List: c.target, Kind: kind, Revision: revision}}, Why: "back"}, nil, as("ann"))
+	}
+	if status := undo("policy", "1"); status != http.StatusConflict {
+		t.Errorf("an earlier revision: %d", status)
+	}
+	if status := undo("policy", "2"); status != http.StatusOK {
+		t.Errorf("the latest: %d", status)
+	}
+	var v PolicyView
+	if c.post("Policy", PolicyRequest{List: c.target}, &v, as("bob")); !strings.Contains(v.Text, "1s") || v.Revision != "3" || v.History[0].By != "ann" {
+		t.Errorf("%+v", v)
+	}
+	if status := undo("overrides", "1"); status != http.StatusOK {
+		t.Errorf("overrides: %d", status)
+	}
+	c.until("s1 gets calls again", func() bool { return !c.still(1) })
+	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "seen"}, nil, as("bob")); status != http.StatusForbidden {
+		t.Errorf("a viewer undoes: %d", status)
+	}
+	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "seen"}, nil, as("ann")); status != http.StatusOK {
+		t.Errorf("undo of the breaker: %d", status)
+	}
+	if r := read("ann", AuditRequest{Kind: "process"}); len(r) != 2 || r[0].Undo || r[1].Undo || !r[1].Undone {
+		t.Errorf("%+v", r)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	done := slices.ContainsFunc(told, func(r Record) bool {
+		return r.Method == "Edit" && r.Who == "ann" && r.Error == "" && r.Changes[0].Revision == "1"
+	})
+	dryTold := slices.ContainsFunc(told, func(r Record) bool { return r.Method == "Edit" && r.Why == "" })
+	if !done || dryTold {
+		t.Errorf("%+v", told)
+	}
+}
+
+// What is kept in memory is bounded, and refused logins don't displace changes.
+func TestAuditIsBounded(t *testing.T) {
+	var a audit
+	now := time.Now()
+	a.add(Record{Who: "ann", What: "the change", At: now})
+	for i := range 3 * maxRefused {
+		a.add(Record{From: fmt.Sprint(i), Error: "no", At: now})
+	}
+	if n := len(a.records()); n > maxRefused+1 || a.records()[0].What != "the change" {
+		t.Errorf("%d records", n)
+	}
+	for range 2 * maxRecords {
+		a.add(Record{Who: "ann", At: now})
+	}
+	if n := len(a.made); n > maxRecords {
+		t.Errorf("%d changes", n)
+	}
+	if a.add(Record{From: fmt.Sprint(3*maxRefused - 1), Error: "no", At: now}) || !a.add(Record{From: "x", Error: "no", At: now}) {
+		t.Error("the same is not counted, or another is")
+	}
+}
+
+func TestLimiters(t *testing.T) {
+	in := &inside{row: InstanceRow{Instance: tandem.Instance{ID: "i"}}, limits: &admin.Limits{
+		Limits:   []server.Limit{{Limit: 5, Running: 2, Queue: 3, Refused: 7}, {Method: "A.B", Limit: 1}},
+		Overload: []server.OverloadState{{}, {Guarding: true, Slots: 8, Refused: server.OverloadRefusals{Late: 1, Full: 2}}},
+	}}
+	l := limitersOf(in)
+	if len(l) != 3 || l[0].Kind != "concurrency" || l[0].Refused != 7 || l[1].Kind != "method" || l[2].Kind != "overload" || l[2].Refused != 3 || !l[2].Guarding {
+		t.Errorf("%+v", l)
+	}
+	var r ResilienceRow
+	r.addServer(l)
+	r.addClient(&admin.Client{State: client.State{Panicking: true, RetryBudget: 0.5, RetriesRefused: 4, Breakers: []client.MethodBreakers{{Open: 1, HalfOpen: 1}}}, Explanation: &client.Explanation{Attempts: []client.Attempt{{Instances: []client.InstanceState{
+		{Breaker: "open"}, {Breaker: "half-open"}, {Breaker: "closed", Forced: time.Now()}, {Breaker: "closed", Suspect: "silent"},
+	}}}}})
+	if want := (ResilienceRow{Clients: 1, Open: 1, HalfOpen: 1, Forced: 1, Methods: 2, Suspect: 1, Panicking: 1, Spent: 1, RetriesRefused: 4, Guarding: 1, Refused: 10}); r != want {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestUndoPolicyThatWasTheFirst(t *testing.T) {
+	c := newCluster(t, Config{Writer: "ann"})
+	c.login()
+	c.until("the list", func() bool { return c.post("Policy", PolicyRequest{List: c.target}, nil) == http.StatusOK })
+	_, s, err := c.console.policyStore(c.target, "")
+	c.check(err)
+	put := PutPolicyRequest{List: c.target, Text: `{"methods":{"Shop.Buy":{"timeout":"1s"}}}`, Base: "0"}
+	if status := c.post("PutPolicy", put, nil); status != http.StatusOK {
+		t.Errorf("%d", status)
+	}
+	if status := c.post("Undo", UndoRequest{Changes: []ChangeRef{{List: c.target, Kind: "policy", Revision: "1"}}}, nil); status != http.StatusOK {
+		t.Errorf("%d", status)
+	}
+	if now, err := s.Read(context.Background()); err != nil || now.Text != "" {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if what := whatOf(kindPolicy, "{}"); what != "policy of 0 methods" {
+		t.Error(what)
+	}
+	if what := whatOf(kindPolicy, "{"); !strings.HasPrefix(what, "not a valid policy") {
+		t.Error(what)
+	}
+}
