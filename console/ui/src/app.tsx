@@ -18,10 +18,13 @@ const screens: Record<View, ComponentType> = {
   topology: lazy(() => import('./screens/topology.tsx')),
   policies: lazy(() => import('./screens/policies.tsx')),
   calls: lazy(() => import('./screens/calls.tsx')),
+  resilience: lazy(() => import('./screens/resilience.tsx')),
+  registry: lazy(() => import('./screens/registry.tsx')),
+  audit: lazy(() => import('./screens/audit.tsx')),
 }
 const Palette = lazy(() => import('./screens/palette.tsx'))
 
-const entries: readonly View[] = ['overview', 'services', 'topology', 'policies', 'calls']
+const entries: readonly View[] = ['overview', 'services', 'topology', 'policies', 'resilience', 'calls', 'registry', 'audit']
 
 export function App() {
   const { t } = useT()

@@ -29,6 +29,17 @@ const screens: Readonly<Record<string, [address: string, ready: string]>> = {
   policies: [query('policies', { list: cart.list }), 'textarea'],
   topology: [query('topology', { center: 'Order', hops: '2' }), '.graph .node'],
   'topology as a table': [query('topology', { center: 'Order', hops: '2', as: 'table' }), '.table-body .tr'],
+  resilience: [query('resilience'), '.table-body .tr'],
+  'breakers of a list': [query('resilience', { list: cart.list }), '.table-body .tr'],
+  'board of a list': [query('resilience', { list: cart.list, tab: 'board' }), '.board td'],
+  'clients of a list': [query('resilience', { list: cart.list, tab: 'clients' }), '.table-body .tr'],
+  limiters: [query('resilience', { list: cart.list, tab: 'limiters' }), '.table-body .tr'],
+  registries: [query('registry'), '.facts'],
+  entries: [query('registry', { list: cart.list, entry: 'cart-5af-2' }), '.facts'],
+  readers: [query('registry', { list: cart.list, tab: 'readers' }), '.table-body .tr'],
+  documents: [query('registry', { list: cart.list, tab: 'documents' }), 'pre'],
+  audit: [query('audit'), '.table-body .tr'],
+  'a change': [query('audit', { row: 'row0' }), '.diff'],
   'live calls': [query('calls', { list: cart.list }), '.bar .button'],
 }
 
@@ -95,6 +106,9 @@ const nothing: Readonly<Record<string, unknown>> = {
   Instance: { id: 'i', endpoints: null, list: 'l', state: 'silent', set: 0, running: 0, rate: 0, errorRate: 0, p99: 0, admin: false },
   Policy: { key: 'k', text: '', revision: '', history: null, schema: null },
   Topology: { nodes: null, edges: null, cut: 0 },
+  Resilience: { at: '', processes: 0, asked: 0, silent: 0, lists: null, circuits: null, cut: 0, clients: null, limiters: null },
+  Registry: { sources: null, list: { list: 'l', source: '', kind: '', at: '', entries: null, readers: null, asked: 0, processes: 0, silent: 0, documents: null, set: null } },
+  Audit: { rows: null, total: 0, who: null, unread: null, skipped: 0, own: false },
 }
 
 it('empty answers are shown', async () => {

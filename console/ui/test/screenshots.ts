@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import { cart, large, open, query, start } from './browser.ts'
 
+const trouble = 'etcd://10.0.0.5:2379/user/Cart' // two of its instances are ejected or fail
 const wanted = process.argv[2] ?? ''
 const out = new URL('../test-output/', import.meta.url).pathname
 mkdirSync(out, { recursive: true })
@@ -23,6 +24,17 @@ const screens: Readonly<Record<string, string>> = {
   policies: query('policies', { list: cart.list }),
   topology: query('topology', { center: 'Order', hops: '1' }),
   calls: query('calls', { list: cart.list }),
+  resilience: query('resilience'),
+  resilienceBreakers: query('resilience', { list: trouble }),
+  resilienceBoard: query('resilience', { list: trouble, tab: 'board' }),
+  resilienceClients: query('resilience', { list: trouble, tab: 'clients' }),
+  resilienceLimiters: query('resilience', { list: trouble, tab: 'limiters' }),
+  registry: query('registry'),
+  registryEntries: query('registry', { list: cart.list, entry: 'cart-5af-2' }),
+  registryReaders: query('registry', { list: cart.list, tab: 'readers' }),
+  registryDocuments: query('registry', { list: cart.list, tab: 'documents' }),
+  audit: query('audit'),
+  auditChange: query('audit', { row: 'row0' }),
 }
 
 const lab = await start()

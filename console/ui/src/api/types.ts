@@ -212,6 +212,9 @@ export interface InstanceState {
   unusable?: string
   suspect?: string
   breaker: string
+  breakerSince?: Time
+  breakerWhy?: string
+  forced?: Time
   methodBreaker?: string
   throttle?: number
   inFlight: number
@@ -272,6 +275,7 @@ export interface Override {
   labels?: Readonly<Record<string, string>>
   state?: OverrideState
   weight?: number
+  tags?: Readonly<Record<string, string>>
   from?: number
   ramp?: string // as Go prints durations: "5m0s"
   by?: string
@@ -357,6 +361,231 @@ export interface TapEvent {
   missed?: number
 }
 
+// Resilience, registry and audit.
+
+export interface ChangeRef {
+  list: string
+  kind: string // overrides, policy or process
+  revision?: string
+  instance?: string
+  id?: string
+}
+
+export interface Resilience {
+  at: Time
+  processes: number
+  asked: number
+  silent: number
+  lists: List<ResilienceRow>
+  circuits: List<Circuit>
+  cut: number
+  clients: List<ResilientClient>
+  limiters: List<Limiter>
+}
+
+export interface ResilienceRow {
+  list: string
+  clients: number
+  instances: number
+  open: number
+  halfOpen: number
+  forced: number
+  methods: number
+  suspect: number
+  panicking: number
+  spent: number
+  retriesRefused: number
+  guarding: number
+  refused: number
+  trouble: number
+}
+
+export interface Circuit extends InstanceState {
+  list: string
+  process: string
+  client: string
+  share: number
+  forcedBy?: string
+  reason?: string
+}
+
+export interface ResilientClient {
+  list: string
+  process: string
+  client: string
+  rate: number
+  errorRate: number
+  state: ClientState
+}
+
+export interface Limiter {
+  instance: string
+  kind: string
+  method?: string
+  guarding?: boolean
+  running: number
+  limit: number
+  waiting: number
+  queue?: number
+  refused: number
+  reasons?: { late: number; expired: number; full: number; streams: number } | null
+}
+
+export interface BreakerOf {
+  list: string
+  process: string
+  client: string
+  instance: string
+}
+
+export interface ForceRequest {
+  list: string
+  breakers: readonly BreakerOf[]
+  state: 'open' | 'closed' | 'auto'
+  for: Nanos
+  why: string
+  confirm?: string
+  dryRun?: boolean
+}
+
+export interface Force {
+  circuits: List<Circuit>
+  share: number
+  left: number
+  empties: List<string>
+  changes: List<ChangeRef>
+  failures: List<string>
+}
+
+export interface Undone {
+  changes: List<ChangeRef>
+  failures: List<string>
+}
+
+export interface Registries {
+  sources: List<RegistryView>
+  list?: ListView | null
+}
+
+export interface RegistryView extends Source {
+  kind: string
+  address: string
+  path: string
+  options?: Readonly<Record<string, string>> | null
+  directory: boolean
+  writable: boolean
+  instances: number
+  failing: number
+  names: List<string>
+}
+
+export interface ListView {
+  list: string
+  source: string
+  kind: string
+  at: Time
+  error?: string
+  entries: List<Entry>
+  readers: List<Reader>
+  asked: number
+  processes: number
+  silent: number
+  documents: List<DocumentView>
+  set: List<Override>
+}
+
+export interface Entry {
+  id: string
+  endpoints: List<Endpoint>
+  services?: List<string>
+  weight?: number
+  version?: string
+  zone?: string
+  group?: string
+  tags?: Readonly<Record<string, string>> | null
+  started?: Time
+  incarnation?: string
+  load?: { at: Time; rate: number; inFlight: number; queued?: number } | null
+  listed: boolean
+  state: string
+  why?: string
+  set: number
+  effective?: Readonly<Record<string, string>> | null
+  seen: Counts
+  unseen: List<string>
+  missing: number
+}
+
+export interface Reader {
+  list: string
+  process: string
+  client: string
+  known: number
+  missing: List<string>
+  extra: List<string>
+  counts: ClientState['instances']
+  listed?: Time
+  error?: string
+  policy?: string
+  override: boolean
+}
+
+export interface DocumentView {
+  kind: string
+  key: string
+  revision: number
+  at?: Time
+  by?: string
+  why?: string
+  bytes: number
+  versions: number
+  text: string
+  cut?: boolean
+  error?: string
+  rollout?: Rollout | null
+}
+
+export interface AuditRequest {
+  list?: string
+  who?: string
+  kind?: string
+  text?: string
+  from?: Time
+  to?: Time
+  offset?: number
+  max?: number
+}
+
+export interface Audit {
+  rows: List<AuditRow>
+  total: number
+  who: List<string>
+  unread: List<string>
+  skipped: number
+  own: boolean
+}
+
+export interface AuditRow extends ChangeRef {
+  key: string
+  at: Time
+  by: string
+  what: string
+  why?: string
+  before?: string
+  after?: string
+  from?: string
+  error?: string
+  count?: number
+  undo?: boolean
+  undone?: boolean
+}
+
+export interface Detail {
+  before: string
+  after: string
+  base: string
+}
+
 // Calls maps the names of the API to their requests and answers.
 export interface Calls {
   Session: [Record<string, never>, Session]
@@ -369,6 +598,12 @@ export interface Calls {
   Policy: [{ list: string; key: string }, PolicyView]
   PutPolicy: [PutPolicyRequest, PolicyView]
   Restore: [RestoreRequest, unknown]
+  Resilience: [{ list?: string }, Resilience]
+  ForceBreaker: [ForceRequest, Force]
+  Registry: [{ list?: string }, Registries]
+  Audit: [AuditRequest, Audit]
+  Detail: [ChangeRef, Detail]
+  Undo: [{ changes: readonly ChangeRef[]; why: string }, Undone]
   Profile: [{ list: string; instance: string; kind: string; for?: Nanos; text?: boolean }, Profile]
 }
 

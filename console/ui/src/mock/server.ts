@@ -1,12 +1,10 @@
 import type { ChangeRow, Edit, EditRequest, InstanceRow, Override, Overview, PolicyView, PutPolicyRequest, RestoreRequest, Rollout } from '../api/types.ts'
 import { cluster, counts, detail, figures, row, seconds, type Entry } from './data.ts'
 import { topology } from './topology.ts'
+import { Boards, merged } from './boards.ts'
+import { MockError } from './error.ts'
 
-export class MockError extends Error {
-  constructor(readonly code: string, message: string) {
-    super(message)
-  }
-}
+export { MockError }
 
 interface Policy {
   text: string
@@ -34,6 +32,7 @@ const policyText = `{
 // Mock answers as the console does, from a cluster in memory.
 export class Mock {
   private readonly all: Entry[]
+  private readonly boards: Boards
   private revision = 41
   private readonly history: ChangeRow[] = [
     { list: 'etcd://10.0.0.5:2379/pay/Ledger', kind: 'overrides', revision: '41', at: '2026-11-26T10:02:10Z', by: 'canary', what: 'weight 20 for 1 instance', why: 'canary at a fifth' },
@@ -46,6 +45,7 @@ export class Mock {
 
   constructor(services = 2000, instances = 20_000) {
     this.all = cluster(services, instances)
+    this.boards = new Boards(this.all)
   }
 
   private rollouts(): Rollout[] {
@@ -87,6 +87,8 @@ export class Mock {
       case 'Profile':
         return { name: `${request['instance']}-${request['kind']}.pprof`, data: btoa('a profile') }
     }
+    const answer = this.boards.answer(name, request, now, this.role)
+    if (answer !== undefined) return answer
     throw new MockError('unimplemented', `method ${name}: the mock does not have it`)
   }
 
@@ -154,7 +156,7 @@ export class Mock {
     const e = this.find(request.list)
     const ids = new Set([...request.set.flatMap((o) => (o.instance ? [o.instance] : [])), ...(request.clear ?? [])])
     const after = e.instances.map((i) => (ids.has(i.id) ? changed(i, request) : i))
-    const rows = after.filter((a, n) => a.state !== e.instances[n]?.state || a.set !== e.instances[n]?.set)
+    const rows = after.filter((a, n) => a.state !== e.instances[n]?.state || a.set !== e.instances[n]?.set || a.tags !== e.instances[n]?.tags)
     const left = after.filter((a) => a.state === 'enabled').length
     const total = e.instances.reduce((sum, i) => sum + i.rate, 0)
     const touched = rows.reduce((sum, r) => sum + (e.instances.find((i) => i.id === r.id)?.rate ?? 0), 0)
@@ -162,7 +164,7 @@ export class Mock {
     if (request.dryRun) return answer
     if (this.role === 'viewer') throw new MockError('permission denied', 'Edit needs the role operator')
     if (answer.empties && request.confirm !== request.list) throw new MockError('failed precondition', 'no instance of the service would be left to call')
-    e.instances = after
+    e.instances = after.map((i, n) => ({ ...i, tags: e.instances[n]?.tags ?? {} })) // tags that are set are no part of an entry
     e.set = [...e.set.filter((o) => !ids.has(o.instance ?? '')), ...request.set.filter((o) => o.state !== 'enabled').map((o): Override => ({ ...o, by: 'chen.yu', why: request.why, at: new Date(now).toISOString() }))]
     this.revision++
     this.record(request.list, 'overrides', String(this.revision), `${rows.length} instances changed`, request.why, now)
@@ -237,6 +239,7 @@ function changed(i: InstanceRow, request: EditRequest): InstanceRow {
       out = { ...rest, state: out.state === 'disabled' || out.state === 'draining' ? 'enabled' : out.state }
     } else if (o.state) out = { ...out, state: o.state, why: 'chen.yu: ' + request.why }
     if (o.weight) out = { ...out, set: o.weight }
+    if (o.tags) out = { ...out, tags: merged(out.tags ?? {}, o.tags) }
   }
   return out
 }
