@@ -55,6 +55,21 @@ for (const look of [{ theme: 'light', language: 'en' }, { theme: 'dark', languag
     await page.waitForSelector('.effect-rows')
     await page.screenshot({ path: `${out}dialog-${look.theme}-${look.language}.png` })
   }
+  if ('force'.includes(wanted)) {
+    await page.goto(lab.base + screens['resilienceBreakers'])
+    await page.locator('.table-body input').nth(0).check()
+    await page.locator('.table-body input').nth(9).check()
+    await page.locator('.bar .button').first().click()
+    await page.waitForSelector('.effect-rows')
+    await page.screenshot({ path: `${out}force-${look.theme}-${look.language}.png` })
+  }
+  if ('tags'.includes(wanted)) {
+    await page.goto(lab.base + screens['registryEntries'])
+    await page.locator('.panel-head .button').click()
+    await page.locator('.tag-row input').nth(1).fill('node-9')
+    await page.waitForSelector('.effect code')
+    await page.screenshot({ path: `${out}tags-${look.theme}-${look.language}.png` })
+  }
   for (const c of complaints) console.error(look.theme, c)
   await context.close()
 }

@@ -292,7 +292,7 @@ export const en = {
   'resilience.methods': 'Of methods',
   'resilience.suspect': 'Suspect',
   'resilience.panicking': 'Panicking',
-  'resilience.spent': 'Budgets spent',
+  'resilience.spent': 'No budget',
   'resilience.retriesRefused': 'Retries refused',
   'resilience.guarding': 'Overloaded',
   'resilience.refused': 'Refused',

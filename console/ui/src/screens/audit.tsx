@@ -116,9 +116,9 @@ function Rows({ value, picked, short }: { value: Audit; picked: string; short: b
     { key: 'by', head: t('audit.by'), width: 'minmax(110px,.8fr)', cell: (r) => <span title={r.by}>{r.by || <span className="faint">{t('audit.notLoggedIn')}</span>}</span> },
     { key: 'kind', head: t('audit.kind'), width: '120px', cell: (r) => <span className="faint">{kindOf(t, r)}</span> },
     { key: 'list', head: t('list'), width: 'minmax(130px,1fr)', cell: (r) => <span className="faint" title={r.list}>{r.list ? target(r.list).path : '–'}{r.instance ? ` · ${r.instance}` : ''}</span> },
-    { key: 'what', head: t('audit.what'), width: 'minmax(200px,2.2fr)', cell: (r) => <button type="button" className="row-button" aria-pressed={r.key === picked} title={r.what} onClick={() => setParams({ row: r.key === picked ? '' : r.key })}>{whatOf(r)}</button> },
+    { key: 'what', head: t('audit.what'), width: 'minmax(200px,2.2fr)', cell: (r, tab) => <button type="button" tabIndex={tab} className="row-button" aria-pressed={r.key === picked} title={r.what} onClick={() => setParams({ row: r.key === picked ? '' : r.key })}>{whatOf(r)}</button> },
     { key: 'why', head: t('why'), width: 'minmax(120px,1.2fr)', cell: (r) => <span className="faint" title={r.why}>{r.why || '–'}</span> },
-    { key: 'result', head: t('audit.result'), width: '150px', cell: (r) => <Result of={r} /> },
+    { key: 'result', head: t('audit.result'), width: '172px', cell: (r) => <Result of={r} /> },
   ], [t, picked])
   return <Table label={t('nav.audit')} rows={value.rows ?? []} columns={columns} rowKey={(r) => r.key} empty={t('audit.none')} minWidth={1080} {...(short ? {} : { fill: true })} />
 }

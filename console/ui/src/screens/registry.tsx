@@ -126,7 +126,7 @@ function OfList({ view, again }: { view: ListView; again: () => void }) {
 
 function entryColumns(t: T, picked: string): Column<Entry>[] {
   return [
-    { key: 'id', head: t('instance'), width: 'minmax(150px,1.3fr)', sort: (e) => e.id, cell: (e) => <button type="button" className="row-button" aria-pressed={e.id === picked} onClick={() => setParams({ entry: e.id === picked ? '' : e.id })}>{e.id}</button> },
+    { key: 'id', head: t('instance'), width: 'minmax(150px,1.3fr)', sort: (e) => e.id, cell: (e, tab) => <button type="button" tabIndex={tab} className="row-button" aria-pressed={e.id === picked} onClick={() => setParams({ entry: e.id === picked ? '' : e.id })}>{e.id}</button> },
     { key: 'listed', head: t('registry.listed'), width: '110px', sort: (e) => Number(e.listed), cell: (e) => <Listed of={e} /> },
     { key: 'differs', head: t('registry.differs'), width: 'minmax(150px,1.4fr)', sort: (e) => (e.listed ? -e.missing : -1e9), cell: (e) => <Differs of={e} /> },
     { key: 'seen', head: t('registry.seen'), width: 'minmax(130px,1.1fr)', sort: known, cell: (e) => <span className="faint" title={seenText(t, e)}>{seenText(t, e) || '–'}</span> },

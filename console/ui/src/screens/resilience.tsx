@@ -65,16 +65,16 @@ function Lists({ rows }: { rows: readonly ResilienceRow[] }) {
       key, head: t(`resilience.${key}`), width, end: true, sort: (r) => r[key], cell: (r) => <N n={r[key]} />,
     })
     return [
-      { key: 'list', head: t('list'), width: 'minmax(180px,2fr)', sort: (r) => r.list, cell: (r, tab) => <Link tabIndex={tab} view="resilience" params={{ list: r.list }} title={r.list}>{target(r.list).path}</Link> },
-      { key: 'trouble', head: t('resilience.trouble'), width: 'minmax(150px,1.4fr)', sort: (r) => r.trouble, cell: (r) => <Trouble row={r} /> },
-      { key: 'clients', head: t('resilience.clients'), width: '78px', end: true, sort: (r) => r.clients, cell: (r) => <N n={r.clients} bad={false} /> },
-      { key: 'instances', head: t('instances'), width: '84px', end: true, sort: (r) => r.instances, cell: (r) => <N n={r.instances} bad={false} /> },
-      n('open', '64px'), n('halfOpen', '78px'), n('forced', '70px'), n('methods', '96px'), n('suspect', '74px'), n('panicking', '84px'), n('spent', '108px'), n('guarding', '92px'),
-      { key: 'retries', head: t('resilience.retriesRefused'), width: '116px', end: true, sort: (r) => r.retriesRefused, cell: (r) => <N n={r.retriesRefused} bad={false} /> },
-      { key: 'refused', head: t('resilience.refused'), width: '84px', end: true, sort: (r) => r.refused, cell: (r) => <N n={r.refused} bad={false} /> },
+      { key: 'list', head: t('list'), width: 'minmax(150px,2fr)', sort: (r) => r.list, cell: (r, tab) => <Link tabIndex={tab} view="resilience" params={{ list: r.list }} title={r.list}>{target(r.list).path}</Link> },
+      { key: 'trouble', head: t('resilience.trouble'), width: 'minmax(128px,1fr)', sort: (r) => r.trouble, cell: (r) => <Trouble row={r} /> },
+      { key: 'clients', head: t('resilience.clients'), width: '70px', end: true, sort: (r) => r.clients, cell: (r) => <N n={r.clients} bad={false} /> },
+      { key: 'instances', head: t('instances'), width: '80px', end: true, sort: (r) => r.instances, cell: (r) => <N n={r.instances} bad={false} /> },
+      n('open', '56px'), n('halfOpen', '74px'), n('forced', '62px'), n('methods', '86px'), n('suspect', '68px'), n('panicking', '78px'), n('spent', '80px'), n('guarding', '86px'),
+      { key: 'retries', head: t('resilience.retriesRefused'), width: '108px', end: true, sort: (r) => r.retriesRefused, cell: (r) => <N n={r.retriesRefused} bad={false} /> },
+      { key: 'refused', head: t('resilience.refused'), width: '72px', end: true, sort: (r) => r.refused, cell: (r) => <N n={r.refused} bad={false} /> },
     ]
   }, [t])
-  return <Table label={t('resilience.lists')} rows={rows} columns={columns} rowKey={(r) => r.list} sortName="sort" sorted="-trouble" empty={t('resilience.noLists')} minWidth={1340} fill />
+  return <Table label={t('resilience.lists')} rows={rows} columns={columns} rowKey={(r) => r.list} sortName="sort" sorted="-trouble" empty={t('resilience.noLists')} minWidth={1180} fill />
 }
 
 function Trouble({ row }: { row: ResilienceRow }) {
@@ -82,7 +82,8 @@ function Trouble({ row }: { row: ResilienceRow }) {
   const all = troubles(row)
   if (all.length === 0) return <span className="state enabled"><StateIcon state="enabled" />{t('resilience.calm')}</span>
   const text = all.map(([key, n]) => `${t(key)} ${n}`).join(', ')
-  return <span className="state unhealthy" title={text}><StateIcon state="unhealthy" />{text}</span>
+  const worst = all[0]
+  return <span className="state unhealthy" title={text}><StateIcon state="unhealthy" />{worst ? t(worst[0]) : ''}{all.length > 1 ? ` +${all.length - 1}` : ''}</span>
 }
 
 // stateOf returns how a circuit is shown: a state with an icon, and a word.

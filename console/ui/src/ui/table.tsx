@@ -180,7 +180,7 @@ function useArrows(box: React.RefObject<HTMLDivElement | null>, n: number) {
 
   useEffect(() => {
     if (wanted.current === undefined) return
-    const link = box.current?.querySelector<HTMLElement>(`[data-index="${wanted.current}"] a`)
+    const link = box.current?.querySelector<HTMLElement>(`[data-index="${wanted.current}"] :is(a, .row-button)`)
     if (!link) return
     wanted.current = undefined
     link.focus({ preventScroll: true })
@@ -207,7 +207,7 @@ function useArrows(box: React.RefObject<HTMLDivElement | null>, n: number) {
     const seen = el.clientHeight - 2 * rowHeight
     if (top < el.scrollTop) el.scrollTop = top
     else if (top > el.scrollTop + seen) el.scrollTop = top - seen
-    const link = el.querySelector<HTMLElement>(`[data-index="${to}"] a`)
+    const link = el.querySelector<HTMLElement>(`[data-index="${to}"] :is(a, .row-button)`)
     if (link) {
       wanted.current = undefined
       link.focus({ preventScroll: true })
