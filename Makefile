@@ -218,7 +218,8 @@ console-check: console ## Build the console's page, run its tests, and fail if c
 console-e2e: ## Test the console in Chromium: every screen with a generated cluster, and changes with a real one in etcd; installs what it needs as root
 	@.ci/install node:nodejs npm:npm chromium:chromium etcd:etcd-server
 	$(GO) build -o $(BIN)/tandem ./cmd/tandem
-	$(npm) build && npm run --silent e2e && TANDEM=$(BIN)/tandem npm run --silent cluster
+	$(GO) build -o $(BIN)/till ./cmd/tandem/internal/till
+	$(npm) build && npm run --silent e2e && TANDEM=$(BIN)/tandem TILL=$(BIN)/till npm run --silent cluster
 
 site: ## Build the documentation as a web site into .bin/site, and check that it loads nothing from other origins; installs Node.js as root, and packages of npm
 	docs/site/build.sh $(BIN)/site-npm $(BIN)/site

@@ -10,10 +10,13 @@ export interface Cluster {
   console: string // where an operator may write, with the token
   readOnly: string // another console, where nobody may
   calls: () => Promise<number[]> // that each server has answered
+  files: string // with tills: a list in a registry of files
+  said: () => Promise<number[]> // calls of the till that each server has answered
   stop: () => Promise<void>
 }
 
 const binary = process.env['TANDEM'] ?? 'tandem'
+const till = process.env['TILL'] ?? 'till'
 
 function freePort(): Promise<number> {
   return new Promise((done) => {
@@ -54,13 +57,15 @@ async function end(child: ChildProcess): Promise<void> {
   clearTimeout(timer)
 }
 
-async function callsOf(address: string): Promise<number> {
+async function callsOf(address: string, method: string): Promise<number> {
   const response = await fetch(`http://${address}/tandem.Admin/Methods`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' })
   const { methods } = (await response.json()) as { methods: { method: string; calls: number }[] }
-  return methods.find((m) => m.method === 'Arith.Mul')?.calls ?? 0
+  return methods.find((m) => m.method === method)?.calls ?? 0
 }
 
-export async function startCluster(): Promise<Cluster> {
+// startCluster starts servers and consoles; with tills also a process whose clients an operator may
+// change, and a second registry, of files.
+export async function startCluster(tills = false): Promise<Cluster> {
   const started: ChildProcess[] = []
   const data = mkdtempSync(join(tmpdir(), 'tandem-console-'))
   const stop = async () => {
@@ -81,11 +86,19 @@ export async function startCluster(): Promise<Cluster> {
       servers.push(await begin(binary, ['serve', '--listen', 'tcp://127.0.0.1:0', '--registry', list, '--id', `cart-${i}`, '--zone', `z${i}`], /serving tcp:\/\/(\S+):/, started))
     }
     await begin(binary, ['bench', list, 'Arith.Mul', '{"A":7,"B":8}', '--rate', '300', '--duration', '10m'], /300\/s/, started)
+    const files = 'file://' + join(data, 'files')
+    const bases = [base]
+    if (tills) {
+      bases.push(files)
+      await begin(binary, ['serve', '--listen', 'tcp://127.0.0.1:0', '--registry', files + '/Books', '--id', 'book-1'], /serving tcp:\/\/(\S+):/, started)
+      await begin(till, ['till-1', base + '/Till', list, files + '/Books'], /till runs: (\S+)/, started)
+    }
     const [console, readOnly] = [
-      await begin(binary, ['console', '--as', 'ann', base], /(http:\S+)/, started),
-      await begin(binary, ['console', base], /(http:\S+)/, started),
+      await begin(binary, ['console', '--as', 'ann', ...bases], /(http:\S+)/, started),
+      await begin(binary, ['console', ...bases], /(http:\S+)/, started),
     ]
-    return { list, console, readOnly, calls: () => Promise.all(servers.map((s) => callsOf(s.replace(/:$/, '')))), stop }
+    const of = (method: string) => () => Promise.all(servers.map((s) => callsOf(s.replace(/:$/, ''), method)))
+    return { list, console, readOnly, files: files + '/Books', calls: of('Arith.Mul'), said: of('Hello.Say'), stop }
   } catch (error) {
     await stop()
     throw error
