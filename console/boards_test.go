@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -183,68 +184,89 @@ func TestRegistryDifferences(t *testing.T) {
 	}
 }
 
-func TestAudit(t *testing.T) {
-	var mu sync.Mutex
-	var told []Record
+// audited is a cluster in which users have changed things, and were refused.
+type audited struct {
+	*cluster
+	force Force
+
+	mu   sync.Mutex
+	told []Record // by Config.Audit
+}
+
+// as lets a request come from a user.
+func as(name string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("X-User", name) }
+}
+
+func newAudited(t *testing.T) *audited {
+	t.Helper()
+	a := new(audited)
 	users := map[string]User{"ann": {"ann", admin.Operator}, "bob": {"bob", admin.Viewer}}
-	c := newCluster(t, Config{
+	a.cluster = newCluster(t, Config{
 		Audit: func(r Record) {
-			mu.Lock()
-			defer mu.Unlock()
-			told = append(told, r)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.told = append(a.told, r)
 		},
 		Authorizer: func(r *http.Request) (User, error) {
 			if u, ok := users[r.Header.Get("X-User")]; ok {
 				return u, nil
 			}
-			return User{}, fmt.Errorf("who are you?")
+			return User{}, errors.New("who are you?")
 		},
 	})
-	as := func(name string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("X-User", name) } }
-	c.load()
-	disable := EditRequest{List: c.target, Set: []override.Override{{Instance: "s1", State: override.Disabled}}, Why: "the disk"}
-	c.until("the list", func() bool { return c.post("Edit", disable, nil, as("ann")) == http.StatusOK })
+	a.load()
+	disable := EditRequest{List: a.target, Set: []override.Override{{Instance: "s1", State: override.Disabled}}, Why: "the disk"}
+	a.until("the list", func() bool { return a.post("Edit", disable, nil, as("ann")) == http.StatusOK })
 	dry := disable
 	dry.DryRun = true
-	c.post("Edit", dry, nil, as("ann"))
-	if status := c.post("Edit", disable, nil, as("bob")); status != http.StatusForbidden {
+	a.post("Edit", dry, nil, as("ann"))
+	if status := a.post("Edit", disable, nil, as("bob")); status != http.StatusForbidden {
 		t.Errorf("bob: %d", status)
 	}
 	for range 3 {
-		c.post("Overview", nil, nil, as("eve"))
+		a.post("Overview", nil, nil, as("eve"))
 	}
 	for _, timeout := range []string{"1s", "2s"} {
 		var v PolicyView
-		c.post("Policy", PolicyRequest{List: c.target}, &v, as("ann"))
-		put := PutPolicyRequest{List: c.target, Text: `{"methods":{"Shop.Buy":{"timeout":"` + timeout + `"}}}`, Base: v.Revision, Why: "slow disks"}
-		if status := c.post("PutPolicy", put, nil, as("ann")); status != http.StatusOK {
+		a.post("Policy", PolicyRequest{List: a.target}, &v, as("ann"))
+		put := PutPolicyRequest{List: a.target, Text: `{"methods":{"Shop.Buy":{"timeout":"` + timeout + `"}}}`, Base: v.Revision, Why: "slow disks"}
+		if status := a.post("PutPolicy", put, nil, as("ann")); status != http.StatusOK {
 			t.Errorf("policy: %d", status)
 		}
 	}
-	var f Force
-	c.until("a forced breaker", func() bool {
-		req := ForceRequest{List: c.target, Breakers: []BreakerOf{c.breakerOf("s2")}, State: "closed", For: time.Minute, Why: "to see"}
-		return c.post("ForceBreaker", req, &f, as("ann")) == http.StatusOK
+	a.until("a forced breaker", func() bool {
+		req := ForceRequest{List: a.target, Breakers: []BreakerOf{a.breakerOf("s2")}, State: "closed", For: time.Minute, Why: "to see"}
+		return a.post("ForceBreaker", req, &a.force, as("ann")) == http.StatusOK
 	})
-	var a Audit
-	read := func(who string, req AuditRequest) []AuditRow {
-		a = Audit{}
-		if status := c.post("Audit", req, &a, as(who)); status != http.StatusOK {
-			t.Errorf("%d", status)
-		}
-		return a.Rows
+	return a
+}
+
+// read returns the rows that a user sees, without the attempts of newAudited that were made before
+// the console knew the list.
+func (a *audited) read(who string, req AuditRequest) (rows []AuditRow, own bool) {
+	a.t.Helper()
+	var v Audit
+	if status := a.post("Audit", req, &v, as(who)); status != http.StatusOK {
+		a.t.Errorf("%+v: %d", req, status)
 	}
-	kinds := func(rows []AuditRow) string {
-		var texts []string
-		for _, r := range rows {
-			texts = append(texts, r.Kind+" "+r.By)
-		}
-		return strings.Join(texts, ", ")
+	return slices.DeleteFunc(v.Rows, func(r AuditRow) bool { return strings.HasPrefix(r.Error, "no ") }), v.Own
+}
+
+// kinds describes rows by their kinds and authors.
+func kinds(rows []AuditRow) string {
+	texts := make([]string, 0, len(rows))
+	for _, r := range rows {
+		texts = append(texts, r.Kind+" "+r.By)
 	}
-	// The first attempts of the two loops may have been refused, before the console knew the list.
-	rows := slices.DeleteFunc(read("ann", AuditRequest{}), func(r AuditRow) bool { return strings.HasPrefix(r.Error, "no ") })
+	return strings.Join(texts, ", ")
+}
+
+func TestAudit(t *testing.T) {
+	a := newAudited(t)
+	rows, _ := a.read("ann", AuditRequest{})
 	if got := kinds(rows); got != "process ann, policy ann, policy ann, console , console bob, overrides ann" {
-		t.Fatalf("%s: %+v", got, a)
+		t.Fatalf("%s: %+v", got, rows)
 	}
 	if p := rows[0]; !strings.HasPrefix(p.What, "breaker of ") || p.Why != "to see" || p.Before != "auto" || !strings.HasPrefix(p.After, "forced closed") || !p.Undo || p.From != "127.0.0.1" {
 		t.Errorf("%+v", p)
@@ -252,61 +274,67 @@ func TestAudit(t *testing.T) {
 	if eve, bob := rows[3], rows[4]; eve.Count != 3 || eve.Error != "who are you?" || !strings.Contains(bob.Error, "operator") || bob.Why != "the disk" {
 		t.Errorf("%+v, %+v", eve, bob)
 	}
-	if got := kinds(read("bob", AuditRequest{})); strings.Contains(got, "console") || a.Own {
-		t.Errorf("a viewer sees %s", got)
+	if rows, own := a.read("bob", AuditRequest{}); strings.Contains(kinds(rows), "console") || own {
+		t.Errorf("a viewer sees %s", kinds(rows))
 	}
 	for want, req := range map[string]AuditRequest{
 		"overrides ann":          {Kind: "overrides"},
-		"process ann":            {Text: "BREAKER s2", List: "file://" + c.base + "/bank"},
+		"process ann":            {Text: "BREAKER s2", List: "file://" + a.base + "/bank"},
 		"console bob":            {Who: "bo"},
-		"policy ann, policy ann": {List: c.target, Kind: "policy", From: time.Now().Add(-time.Hour)},
+		"policy ann, policy ann": {List: a.target, Kind: "policy", From: time.Now().Add(-time.Hour)},
 		"":                       {To: time.Now().Add(-time.Hour)},
-		"policy ann, console ":   {Offset: 2, Max: 2, Text: ""},
+		"policy ann, console ":   {Offset: 2, Max: 2},
 	} {
-		got := kinds(slices.DeleteFunc(read("ann", req), func(r AuditRow) bool { return strings.HasPrefix(r.Error, "no ") }))
-		if got != want {
-			t.Errorf("%+v: %s, want %s", req, got, want)
+		if rows, _ := a.read("ann", req); kinds(rows) != want {
+			t.Errorf("%+v: %s, want %s", req, kinds(rows), want)
 		}
 	}
+	if status := a.post("Audit", AuditRequest{Max: mostRows + 1}, nil, as("ann")); status != http.StatusBadRequest {
+		t.Errorf("a page that is too long: %d", status)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	done := slices.ContainsFunc(a.told, func(r Record) bool {
+		return r.Method == "Edit" && r.Who == "ann" && r.Error == "" && r.Changes[0].Revision == "1"
+	})
+	dryTold := slices.ContainsFunc(a.told, func(r Record) bool { return r.Method == "Edit" && r.Why == "" })
+	if !done || dryTold {
+		t.Errorf("%+v", a.told)
+	}
+}
+
+// The latest change of a document is undone, an earlier one is not.
+func TestUndo(t *testing.T) {
+	a := newAudited(t)
 	var d Detail
-	if c.post("Detail", DetailRequest{ChangeRef{List: c.target, Kind: "policy", Revision: "2"}}, &d, as("bob")); !strings.Contains(d.Before, "1s") || !strings.Contains(d.After, "2s") || d.Base != "1" || strings.Contains(d.After, "ann") {
+	if a.post("Detail", DetailRequest{ChangeRef{List: a.target, Kind: "policy", Revision: "2"}}, &d, as("bob")); !strings.Contains(d.Before, "1s") || !strings.Contains(d.After, "2s") || d.Base != "1" || strings.Contains(d.After, "ann") {
 		t.Errorf("%+v", d)
 	}
-	// The latest change of a document is undone, an earlier one is not.
-	undo := func(kind, revision string) int {
-		return c.post("Undo", UndoRequest{Changes: []ChangeRef{{List: c.target, Kind: kind, Revision: revision}}, Why: "back"}, nil, as("ann"))
+	undo := func(who string, refs ...ChangeRef) int {
+		return a.post("Undo", UndoRequest{Changes: refs, Why: "seen"}, nil, as(who))
 	}
-	if status := undo("policy", "1"); status != http.StatusConflict {
+	if status := undo("ann", ChangeRef{List: a.target, Kind: "policy", Revision: "1"}); status != http.StatusConflict {
 		t.Errorf("an earlier revision: %d", status)
 	}
-	if status := undo("policy", "2"); status != http.StatusOK {
+	if status := undo("ann", ChangeRef{List: a.target, Kind: "policy", Revision: "2"}); status != http.StatusOK {
 		t.Errorf("the latest: %d", status)
 	}
 	var v PolicyView
-	if c.post("Policy", PolicyRequest{List: c.target}, &v, as("bob")); !strings.Contains(v.Text, "1s") || v.Revision != "3" || v.History[0].By != "ann" {
+	if a.post("Policy", PolicyRequest{List: a.target}, &v, as("bob")); !strings.Contains(v.Text, "1s") || v.Revision != "3" || v.History[0].By != "ann" {
 		t.Errorf("%+v", v)
 	}
-	if status := undo("overrides", "1"); status != http.StatusOK {
+	if status := undo("ann", ChangeRef{List: a.target, Kind: "overrides", Revision: "1"}); status != http.StatusOK {
 		t.Errorf("overrides: %d", status)
 	}
-	c.until("s1 gets calls again", func() bool { return !c.still(1) })
-	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "seen"}, nil, as("bob")); status != http.StatusForbidden {
+	a.until("s1 gets calls again", func() bool { return !a.still(1) })
+	if status := undo("bob", a.force.Changes...); status != http.StatusForbidden {
 		t.Errorf("a viewer undoes: %d", status)
 	}
-	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "seen"}, nil, as("ann")); status != http.StatusOK {
+	if status := undo("ann", a.force.Changes...); status != http.StatusOK {
 		t.Errorf("undo of the breaker: %d", status)
 	}
-	if r := read("ann", AuditRequest{Kind: "process"}); len(r) != 2 || r[0].Undo || r[1].Undo || !r[1].Undone {
+	if r, _ := a.read("ann", AuditRequest{Kind: "process"}); len(r) != 2 || r[0].Undo || r[1].Undo || !r[1].Undone || r[0].By != "ann" || r[0].Why != "seen" {
 		t.Errorf("%+v", r)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	done := slices.ContainsFunc(told, func(r Record) bool {
-		return r.Method == "Edit" && r.Who == "ann" && r.Error == "" && r.Changes[0].Revision == "1"
-	})
-	dryTold := slices.ContainsFunc(told, func(r Record) bool { return r.Method == "Edit" && r.Why == "" })
-	if !done || dryTold {
-		t.Errorf("%+v", told)
 	}
 }
 

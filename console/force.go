@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -192,17 +191,20 @@ func (f *Force) add(in *inside, name string, ids []string, state string) error {
 	return nil
 }
 
-// undoProcess undoes a change in a process.
-func (c *Console) undoProcess(ctx context.Context, u User, ref *ChangeRef, why string) error {
+// undoProcess undoes a change in a process, and returns the change that this is.
+func (c *Console) undoProcess(ctx context.Context, u User, ref *ChangeRef, why string) (*ChangeRef, error) {
 	_, row, err := c.instanceRow(ref.List, ref.Instance)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.inner.drop(figureKey{ref.List, ref.Instance})
 	c.trails.drop(figureKey{ref.List, ref.Instance})
-	_, err = ask[admin.Change](ctx, c.asker, &row.Instance, "Undo", admin.UndoRequest{ID: ref.ID, Why: reasonOf(u, why)})
-	if tandem.CodeOf(err) == tandem.NotFound {
-		return errors.New("the process has no such change any more, or it has been undone")
+	made, err := ask[admin.Change](ctx, c.asker, &row.Instance, "Undo", admin.UndoRequest{ID: ref.ID, Why: reasonOf(u, why)})
+	switch {
+	case tandem.CodeOf(err) == tandem.NotFound:
+		return nil, tandem.Errorf(tandem.NotFound, "the process has no such change any more, or it has been undone")
+	case err != nil:
+		return nil, err
 	}
-	return err
+	return &ChangeRef{List: ref.List, Kind: kindProcess, Instance: ref.Instance, ID: made.ID}, nil
 }

@@ -411,7 +411,7 @@ func (req *UndoRequest) String() string {
 
 // Undone says what an UndoRequest has done.
 type Undone struct {
-	Changes  []ChangeRef `json:"changes"` // revisions that were made
+	Changes  []ChangeRef `json:"changes"` // that the undo has made
 	Failures []string    `json:"failures"`
 }
 
@@ -422,28 +422,23 @@ func (c *Console) undo(ctx context.Context, u User, req *UndoRequest) (*Undone, 
 	}
 	out := &Undone{Changes: []ChangeRef{}, Failures: []string{}}
 	var last error
-	done := 0
 	for i := range req.Changes {
 		ref := &req.Changes[i]
 		var made *ChangeRef
 		var err error
 		if ref.Kind == kindProcess {
-			err = c.undoProcess(ctx, u, ref, req.Why)
+			made, err = c.undoProcess(ctx, u, ref, req.Why)
 		} else {
 			made, err = c.undoDocument(ctx, u, ref, req.Why)
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			last = err
 			out.Failures = append(out.Failures, fmt.Sprintf("%s: %s", cmp.Or(ref.Instance, ref.Kind+" "+ref.Revision), short(err)))
-		default:
-			done++
-			if made != nil {
-				out.Changes = append(out.Changes, *made)
-			}
+			continue
 		}
+		out.Changes = append(out.Changes, *made)
 	}
-	if done == 0 {
+	if len(out.Changes) == 0 {
 		return nil, last
 	}
 	return out, nil

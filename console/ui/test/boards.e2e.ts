@@ -142,7 +142,7 @@ it('the audit has who changed what, and the login', async () => {
   await page.waitForSelector('.table-body .tr')
   const text = async () => (await page.locator('.table-body').textContent()) ?? ''
   await soon('the breaker', async () => (await text()).includes('forced open until'))
-  expect(await text()).toMatch(/ann.*breaker of etcd:/)
+  expect(await text()).toMatch(/ann.*breaker of shop\/Cart for cart-1: auto → forced open/)
   expect(await text()).toContain('the one-time token was used')
   expect(await text()).toContain('tags lane=blue')
   expect(await violations(page)).toEqual([])

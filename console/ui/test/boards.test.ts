@@ -77,6 +77,7 @@ describe('audit', () => {
   })
   it('what', () => {
     expect(whatOf({ list: '', kind: 'process', key: '', at: '', by: '', what: 'level', before: 'INFO', after: 'DEBUG' })).toBe('level: INFO → DEBUG')
+    expect(whatOf({ list: '', kind: 'process', key: '', at: '', by: '', what: 'breaker of etcd://h:1/shop/Cart for c', before: 'auto', after: 'x' })).toBe('breaker of shop/Cart for c: auto → x')
     expect(whatOf({ list: '', kind: 'policy', key: '', at: '', by: '', what: 'w' })).toBe('w')
   })
 })

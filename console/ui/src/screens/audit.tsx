@@ -116,16 +116,17 @@ function Rows({ value, picked, short }: { value: Audit; picked: string; short: b
     { key: 'by', head: t('audit.by'), width: 'minmax(110px,.8fr)', cell: (r) => <span title={r.by}>{r.by || <span className="faint">{t('audit.notLoggedIn')}</span>}</span> },
     { key: 'kind', head: t('audit.kind'), width: '120px', cell: (r) => <span className="faint">{kindOf(t, r)}</span> },
     { key: 'list', head: t('list'), width: 'minmax(130px,1fr)', cell: (r) => <span className="faint" title={r.list}>{r.list ? target(r.list).path : '–'}{r.instance ? ` · ${r.instance}` : ''}</span> },
-    { key: 'what', head: t('audit.what'), width: 'minmax(200px,2.2fr)', cell: (r, tab) => <button type="button" tabIndex={tab} className="row-button" aria-pressed={r.key === picked} title={r.what} onClick={() => setParams({ row: r.key === picked ? '' : r.key })}>{whatOf(r)}</button> },
+    { key: 'what', head: t('audit.what'), width: 'minmax(200px,2.2fr)', cell: (r, tab) => <button type="button" tabIndex={tab} className="row-button" aria-pressed={r.key === picked} title={`${r.what}${r.after ? `: ${r.before} → ${r.after}` : ''}`} onClick={() => setParams({ row: r.key === picked ? '' : r.key })}>{whatOf(r)}</button> },
     { key: 'why', head: t('why'), width: 'minmax(120px,1.2fr)', cell: (r) => <span className="faint" title={r.why}>{r.why || '–'}</span> },
     { key: 'result', head: t('audit.result'), width: '172px', cell: (r) => <Result of={r} /> },
   ], [t, picked])
   return <Table label={t('nav.audit')} rows={value.rows ?? []} columns={columns} rowKey={(r) => r.key} empty={t('audit.none')} minWidth={1080} {...(short ? {} : { fill: true })} />
 }
 
-// whatOf is what was changed, of a process with what it was and is.
+// whatOf is what was changed, of a process with what it was and is. Targets are shortened.
 export function whatOf(r: AuditRow): string {
-  return r.before || r.after ? `${r.what}: ${r.before} → ${r.after}` : r.what
+  const what = r.what.replace(/[a-z0-9+.-]+:\/\/[^/\s]*\/(\S+)/gi, '$1')
+  return r.before || r.after ? `${what}: ${r.before} → ${r.after}` : what
 }
 
 function Pager({ value }: { value: Audit }) {

@@ -86,7 +86,7 @@ function Differs({ of }: { of: Entry }) {
   const { t } = useT()
   const text = differs(t, of)
   if (text === '') return <span className="faint">{t('registry.same')}</span>
-  return <span className="bad" title={(of.unseen ?? []).join(', ')}>{text}</span>
+  return <span className="bad" title={[text, ...(of.unseen ?? [])].join('\n')}>{text}</span>
 }
 
 function seenText(t: T, e: Entry): string {
@@ -201,20 +201,20 @@ export function registered(e: Entry): object {
 function Readers({ rows }: { rows: readonly Reader[] }) {
   const { t } = useT()
   const columns = useMemo<Column<Reader>[]>(() => [
-    { key: 'process', head: t('consumer.process'), width: 'minmax(150px,1.2fr)', sort: (r) => r.process, cell: (r, tab) => <Link tabIndex={tab} view="instance" params={{ list: r.list, instance: r.process, tab: 'clients', client: r.client }} title={r.client}>{r.process}</Link> },
-    { key: 'list', head: t('list'), width: 'minmax(110px,1fr)', sort: (r) => r.list, cell: (r) => <span className="faint" title={r.list}>{target(r.list).path}</span> },
+    { key: 'process', head: t('consumer.process'), width: 'minmax(120px,1.2fr)', sort: (r) => r.process, cell: (r, tab) => <Link tabIndex={tab} view="instance" params={{ list: r.list, instance: r.process, tab: 'clients', client: r.client }} title={r.client}>{r.process}</Link> },
+    { key: 'list', head: t('list'), width: 'minmax(90px,1fr)', sort: (r) => r.list, cell: (r) => <span className="faint" title={r.list}>{target(r.list).path}</span> },
     { key: 'known', head: t('registry.known'), width: '72px', end: true, sort: (r) => r.known, cell: (r) => <span className="num">{count(r.known)}</span> },
     { key: 'lacks', head: t('registry.lacks'), width: 'minmax(110px,1fr)', sort: (r) => (r.missing ?? []).length, cell: (r) => <Ids ids={r.missing ?? []} /> },
     { key: 'extra', head: t('registry.extra'), width: 'minmax(110px,1fr)', sort: (r) => (r.extra ?? []).length, cell: (r) => <Ids ids={r.extra ?? []} /> },
     ...(['ready', 'ejected', 'suspect', 'unconnected', 'withheld'] as const).map((k): Column<Reader> => ({
-      key: k, head: t(`registry.seen.${k}`), width: k === 'unconnected' ? '104px' : '76px', end: true, sort: (r) => r.counts[k], cell: (r) => <span className={r.counts[k] === 0 ? 'num faint' : 'num'}>{count(r.counts[k])}</span>,
+      key: k, head: t(`registry.seen.${k}`), width: k === 'unconnected' ? '120px' : '72px', end: true, sort: (r) => r.counts[k], cell: (r) => <span className={r.counts[k] === 0 ? 'num faint' : 'num'}>{count(r.counts[k])}</span>,
     })),
     { key: 'listed', head: t('registry.readAt'), width: '90px', sort: (r) => r.listed ?? '', cell: (r) => <span className="num">{isTime(r.listed) ? time(r.listed) : '–'}</span> },
     { key: 'error', head: t('registry.error'), width: 'minmax(90px,.9fr)', cell: (r) => (r.error ? <span className="bad" title={r.error}>{r.error}</span> : <span className="faint">{t('boards.none')}</span>) },
     { key: 'override', head: t('registry.follows'), width: '100px', sort: (r) => Number(r.override), cell: (r) => (r.override ? t('registry.followed') : <span className="bad">{t('registry.notFollowed')}</span>) },
     { key: 'policy', head: t('policy'), width: '84px', cell: (r) => r.policy || '–' },
   ], [t])
-  return <Table label={t('registry.readers')} rows={rows} columns={columns} rowKey={(r) => r.list + r.process + r.client} sortName="by" sorted="process" empty={t('registry.noReaders')} minWidth={1240} fill />
+  return <Table label={t('registry.readers')} rows={rows} columns={columns} rowKey={(r) => r.list + r.process + r.client} sortName="by" sorted="process" empty={t('registry.noReaders')} minWidth={1210} fill />
 }
 
 function Ids({ ids }: { ids: readonly string[] }) {

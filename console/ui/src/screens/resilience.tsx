@@ -65,12 +65,12 @@ function Lists({ rows }: { rows: readonly ResilienceRow[] }) {
       key, head: t(`resilience.${key}`), width, end: true, sort: (r) => r[key], cell: (r) => <N n={r[key]} />,
     })
     return [
-      { key: 'list', head: t('list'), width: 'minmax(150px,2fr)', sort: (r) => r.list, cell: (r, tab) => <Link tabIndex={tab} view="resilience" params={{ list: r.list }} title={r.list}>{target(r.list).path}</Link> },
+      { key: 'list', head: t('list'), width: 'minmax(130px,2fr)', sort: (r) => r.list, cell: (r, tab) => <Link tabIndex={tab} view="resilience" params={{ list: r.list }} title={r.list}>{target(r.list).path}</Link> },
       { key: 'trouble', head: t('resilience.trouble'), width: 'minmax(128px,1fr)', sort: (r) => r.trouble, cell: (r) => <Trouble row={r} /> },
       { key: 'clients', head: t('resilience.clients'), width: '70px', end: true, sort: (r) => r.clients, cell: (r) => <N n={r.clients} bad={false} /> },
       { key: 'instances', head: t('instances'), width: '80px', end: true, sort: (r) => r.instances, cell: (r) => <N n={r.instances} bad={false} /> },
-      n('open', '56px'), n('halfOpen', '74px'), n('forced', '62px'), n('methods', '86px'), n('suspect', '68px'), n('panicking', '78px'), n('spent', '80px'), n('guarding', '86px'),
-      { key: 'retries', head: t('resilience.retriesRefused'), width: '108px', end: true, sort: (r) => r.retriesRefused, cell: (r) => <N n={r.retriesRefused} bad={false} /> },
+      n('open', '56px'), n('halfOpen', '82px'), n('forced', '64px'), n('methods', '96px'), n('suspect', '70px'), n('panicking', '80px'), n('spent', '90px'), n('guarding', '94px'),
+      { key: 'retries', head: t('resilience.retriesRefused'), width: '118px', end: true, sort: (r) => r.retriesRefused, cell: (r) => <N n={r.retriesRefused} bad={false} /> },
       { key: 'refused', head: t('resilience.refused'), width: '72px', end: true, sort: (r) => r.refused, cell: (r) => <N n={r.refused} bad={false} /> },
     ]
   }, [t])
@@ -153,8 +153,8 @@ function circuitColumns(t: T, list: string): Column<Circuit>[] {
     { key: 'id', head: t('instance'), width: 'minmax(130px,1.2fr)', sort: (c) => c.id, cell: (c, tab) => <Link tabIndex={tab} view="instance" params={{ list, instance: c.id }}>{c.id}</Link> },
     { key: 'process', head: t('consumer.process'), width: 'minmax(130px,1.2fr)', sort: (c) => c.process, cell: (c) => <Link tabIndex={-1} view="instance" params={{ list: c.list, instance: c.process, tab: 'clients', client: c.client }} title={`${c.list} · ${c.client}`}>{c.process}</Link> },
     { key: 'breaker', head: t('resilience.state'), width: '124px', sort: (c) => stateOf(t, c).text, cell: (c) => <CircuitMark of={c} /> },
-    { key: 'since', head: t('since'), width: '92px', sort: (c) => c.breakerSince ?? '', cell: (c) => <span className="num">{time(c.breakerSince)}</span> },
-    { key: 'until', head: t('until'), width: '92px', sort: (c) => c.forced ?? '', cell: (c) => <span className="num">{time(c.forced)}</span> },
+    { key: 'since', head: t('since'), width: '92px', sort: (c) => c.breakerSince ?? '', cell: (c) => <span className="num" title={time(c.breakerSince)}>{time(c.breakerSince)}</span> },
+    { key: 'until', head: t('until'), width: '92px', sort: (c) => c.forced ?? '', cell: (c) => <span className="num" title={time(c.forced)}>{time(c.forced)}</span> },
     { key: 'why', head: t('resilience.reason'), width: 'minmax(160px,2fr)', sort: whyOf, cell: (c) => <span className="faint" title={whyOf(c)}>{whyOf(c)}</span> },
     { key: 'share', head: t('resilience.share'), width: '78px', end: true, sort: (c) => c.share, cell: (c) => <span className="num">{share(c.share)}</span> },
     { key: 'failed', head: t('resilience.failed'), width: '78px', end: true, sort: (c) => (c.calls > 0 ? c.failed / c.calls : 0), cell: (c) => <ErrorShare of={{ rate: c.calls, errorRate: c.failed }} /> },
