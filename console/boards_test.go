@@ -42,12 +42,7 @@ func TestResilience(t *testing.T) {
 		return &r
 	}
 	c.until("what the bank knows of the shop", func() bool { return len(read().Circuits) == 3 && r.Clients[0].Rate > 0 && r.Circuits[0].Calls > 0 })
-	if ci := r.Circuits[0]; ci.Process != "b0" || ci.Client != c.target || ci.Breaker != "closed" || ci.Share < 0.1 || ci.Share > 0.6 || len(r.Clients) != 1 || r.Silent != 0 || r.Asked != r.Processes {
-		t.Errorf("%+v", r)
-	}
-	if n := len(r.Limiters); n > 0 && r.Limiters[0].Kind != "overload" {
-		t.Errorf("limiters %+v", r.Limiters)
-	}
+	c.wantCalm(&r)
 	var f Force
 	req := ForceRequest{List: c.target, Breakers: []BreakerOf{c.breakerOf("s1")}, State: "open", For: time.Minute, Why: "a test", DryRun: true}
 	if c.post("ForceBreaker", req, &f); f.Left != 2 || f.Share < 0.1 || f.Share > 0.6 || len(f.Empties)+len(f.Changes) != 0 {
@@ -66,10 +61,34 @@ func TestResilience(t *testing.T) {
 	if c.post("Resilience", ResilienceRequest{}, &all); len(all.Lists) != 2 || all.Lists[0].List != c.target || all.Lists[0].Forced != 1 || all.Lists[0].Clients != 1 || all.Lists[0].Instances != 3 {
 		t.Errorf("%+v", all)
 	}
+	c.refusesForces()
+	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "back"}, nil); status != http.StatusOK {
+		t.Errorf("undo: %d", status)
+	}
+	c.until("s1 gets calls again", func() bool { return !c.still(1) })
+	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "again"}, nil); status == http.StatusOK {
+		t.Error("it is undone twice")
+	}
+}
+
+// wantCalm checks what is known of the bank's client before anything happens.
+func (c *cluster) wantCalm(r *Resilience) {
+	c.t.Helper()
+	if ci := r.Circuits[0]; ci.Process != "b0" || ci.Client != c.target || ci.Breaker != "closed" || ci.Share < 0.1 || ci.Share > 0.6 || len(r.Clients) != 1 || r.Silent != 0 || r.Asked != r.Processes {
+		c.t.Errorf("%+v", r)
+	}
+	if n := len(r.Limiters); n > 0 && r.Limiters[0].Kind != "overload" {
+		c.t.Errorf("limiters %+v", r.Limiters)
+	}
+}
+
+// refusesForces asks for what is not allowed, while s1 is forced open.
+func (c *cluster) refusesForces() {
+	c.t.Helper()
 	// A client is left without an instance only after the list's name was typed.
 	rest := ForceRequest{List: c.target, Breakers: []BreakerOf{c.breakerOf("s0"), c.breakerOf("s2")}, State: "open", For: time.Minute}
 	if status := c.post("ForceBreaker", rest, nil); status != http.StatusConflict {
-		t.Errorf("nothing is left: %d", status)
+		c.t.Errorf("nothing is left: %d", status)
 	}
 	for name, bad := range map[string]ForceRequest{
 		"nothing": {List: c.target, State: "open", For: time.Minute}, "no such instance": {List: c.target, Breakers: []BreakerOf{c.breakerOf("s9")}, State: "open", For: time.Minute},
@@ -77,15 +96,8 @@ func TestResilience(t *testing.T) {
 		"another list": {List: "file://" + c.base + "/bank", Breakers: []BreakerOf{c.breakerOf("s0")}, State: "open", For: time.Minute},
 	} {
 		if status := c.post("ForceBreaker", bad, nil); status < 400 || status >= 500 {
-			t.Errorf("%s: %d", name, status)
+			c.t.Errorf("%s: %d", name, status)
 		}
-	}
-	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "back"}, nil); status != http.StatusOK {
-		t.Errorf("undo: %d", status)
-	}
-	c.until("s1 gets calls again", func() bool { return !c.still(1) })
-	if status := c.post("Undo", UndoRequest{Changes: f.Changes, Why: "again"}, nil); status == http.StatusOK {
-		t.Error("it is undone twice")
 	}
 }
 
@@ -103,10 +115,7 @@ func TestRegistry(t *testing.T) {
 		return r.List
 	}
 	c.until("the bank as a reader", func() bool { return len(read().Readers) == 1 && r.List.Readers[0].Known == 3 })
-	s := r.Sources[0]
-	if s.Kind != "file" || !s.Directory || !s.Writable || s.Instances != 4 || len(s.Names) != 2 || s.Address != "" || s.Failing != 0 {
-		t.Errorf("%+v", s)
-	}
+	c.wantSource(&r.Sources[0])
 	v := r.List
 	if len(v.Entries) != 3 || v.Entries[1].ID != "s1" || !v.Entries[1].Listed || v.Entries[1].Zone != "z1" || v.Entries[1].Seen["ready"] != 1 || v.Error != "" {
 		t.Errorf("%+v", v)
@@ -150,6 +159,13 @@ func TestRegistry(t *testing.T) {
 	}
 	if status := c.post("Registry", RegistryRequest{List: "file:///nowhere"}, nil); status != http.StatusNotFound {
 		t.Errorf("a list that does not exist: %d", status)
+	}
+}
+
+func (c *cluster) wantSource(s *RegistryView) {
+	c.t.Helper()
+	if s.Kind != "file" || !s.Directory || !s.Writable || s.Instances != 4 || len(s.Names) != 2 || s.Address != "" || s.Failing != 0 {
+		c.t.Errorf("%+v", s)
 	}
 }
 

@@ -109,10 +109,7 @@ func (c *Console) preview(ctx context.Context, l *list, e *override.Editor, req 
 	l.mu.Unlock()
 	before, after := rowsOf(l.name, instances, now, at), rowsOf(l.name, instances, next, at)
 	c.addFigures(before, "")
-	registered := make(map[string]*tandem.Instance, len(instances)) // labels match these
-	for i := range instances {
-		registered[instances[i].ID] = &instances[i]
-	}
+	registered := byID(instances) // labels match these
 	out := &Edit{Rows: []InstanceRow{}}
 	all, touched, had := 0.0, 0.0, 0
 	for i := range before {
@@ -136,6 +133,15 @@ func (c *Console) preview(ctx context.Context, l *list, e *override.Editor, req 
 	}
 	out.Empties = out.Left == 0 && had > 0
 	return out, nil
+}
+
+// byID returns instances by their IDs.
+func byID(list []tandem.Instance) map[string]*tandem.Instance {
+	by := make(map[string]*tandem.Instance, len(list))
+	for i := range list {
+		by[list[i].ID] = &list[i]
+	}
+	return by
 }
 
 // setsWeight reports whether one of the overrides gives the instance a weight, maybe by a ramp.

@@ -42,6 +42,9 @@ type Force struct {
 // maxForce is how many breakers one request may force.
 const maxForce = 200
 
+// longestForce is how long processes let a breaker be forced.
+const longestForce = 24 * time.Hour
+
 // forceAllowed lets viewers look at what forcing would do.
 func (c *Console) forceAllowed(ctx context.Context, u User, req *ForceRequest) (*Force, error) {
 	if !req.DryRun {
@@ -54,11 +57,8 @@ func (c *Console) forceAllowed(ctx context.Context, u User, req *ForceRequest) (
 
 // force keeps breakers in a state, or says what that would do.
 func (c *Console) force(ctx context.Context, u User, req *ForceRequest) (*Force, error) {
-	if n := len(req.Breakers); n == 0 || n > maxForce {
-		return nil, tandem.Errorf(tandem.InvalidArgument, "%d breakers: want 1 to %d", n, maxForce)
-	}
-	if req.State != "open" && req.State != "closed" && (req.State != "auto" || req.For != 0) {
-		return nil, tandem.Errorf(tandem.InvalidArgument, "state %q: want open, closed, or auto without a time", req.State)
+	if err := req.check(); err != nil {
+		return nil, err
 	}
 	l, err := c.list(req.List)
 	if err != nil {
@@ -90,6 +90,21 @@ func (c *Console) force(ctx context.Context, u User, req *ForceRequest) (*Force,
 	}
 	out.Circuits = after.Circuits
 	return out, nil
+}
+
+// check returns an error for a request that can't be right.
+func (req *ForceRequest) check() error {
+	switch n := len(req.Breakers); {
+	case n == 0 || n > maxForce:
+		return tandem.Errorf(tandem.InvalidArgument, "%d breakers: want 1 to %d", n, maxForce)
+	case req.State == "auto" && req.For == 0:
+		return nil
+	case req.State != "open" && req.State != "closed":
+		return tandem.Errorf(tandem.InvalidArgument, "state %q: want open, closed, or auto without a time", req.State)
+	case req.For <= 0 || req.For > longestForce:
+		return tandem.Errorf(tandem.InvalidArgument, "a breaker is forced for up to %v, and not for %v", longestForce, req.For)
+	}
+	return nil
 }
 
 // forceOne forces one breaker, and returns the ID of the change in its process.

@@ -123,7 +123,7 @@ func (req *AuditRequest) matches(r *AuditRow) bool {
 		return false
 	}
 	text := strings.ToLower(strings.Join([]string{r.List, r.Instance, r.By, r.What, r.Why, r.Before, r.After, r.Error, r.From}, "\n"))
-	for _, w := range strings.Fields(strings.ToLower(req.Text)) {
+	for w := range strings.FieldsSeq(strings.ToLower(req.Text)) {
 		if !strings.Contains(text, w) {
 			return false
 		}

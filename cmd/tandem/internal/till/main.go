@@ -67,7 +67,7 @@ func run(ctx context.Context, id, list string, targets []string) error {
 	defer calls.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	fmt.Println("till runs:", id)
+	fmt.Fprintln(os.Stdout, "till runs:", id)
 	if err := srv.Serve("tcp", "127.0.0.1:0"); ctx.Err() == nil {
 		return err
 	}
