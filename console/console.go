@@ -60,13 +60,16 @@ type Config struct {
 	// Hosts are names by which the console may be addressed, besides those of the loopback
 	// interface and the address that it listens on.
 	Hosts []string
-	// Dial are options for the connections to instances: TLS, credentials, protocols.
+	// Dial are options for the connections to instances: TLS, credentials.
 	Dial []client.Option
 	// Audit is called with each change that a user makes or is refused, and with logins; nil for
 	// none. It must not block, and must be safe for concurrent use. The last 2,000 records are
 	// kept in memory besides, and all go to Log.
 	Audit func(Record)
-	Log   *slog.Logger // nil for none
+	// Protocols are those by which the playground calls instances, besides tandem's own. They
+	// must not be in Dial, too.
+	Protocols []client.Protocol
+	Log       *slog.Logger // nil for none
 }
 
 // Console is a console. It is safe for concurrent use.
@@ -83,6 +86,7 @@ type Console struct {
 	trails  kept[*trail]
 	reads   kept[*listRead]
 	audit   audit
+	gate    callGate
 
 	ctx    context.Context //nolint:containedctx // of its goroutines
 	cancel context.CancelFunc

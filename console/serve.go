@@ -63,6 +63,9 @@ func (c *Console) methods() map[string]method {
 		"Audit":        typed(admin.Viewer, c.auditTrail),
 		"Detail":       typed(admin.Viewer, c.detail),
 		"Undo":         typed(admin.Operator, c.undo),
+		"Playground":   typed(admin.Viewer, c.playground),
+		"Call":         typed(admin.Developer, c.call),
+		"Send":         typed(admin.Developer, c.send),
 	}
 }
 
@@ -161,7 +164,7 @@ func (*Console) called(r *http.Request, m method, u User, body []byte) (any, err
 }
 
 func timeoutOf(name string) time.Duration {
-	if name == "Profile" || name == "Ask" {
+	if name == "Profile" || name == "Ask" || name == "Call" {
 		return profileTimeout
 	}
 	return apiTimeout

@@ -33,6 +33,7 @@ func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/{name}", c.serveAPI)
 	mux.HandleFunc("POST /api/Tap", c.serveTap)
+	mux.HandleFunc("POST /api/Stream", c.serveStream)
 	mux.HandleFunc("GET /api/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "only POST", http.StatusMethodNotAllowed)
 	})

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,7 +15,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
-	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/console/rawjson"
 )
 
 // callFlags are the flags of tandem call.
@@ -176,51 +175,9 @@ func callArgs(in io.Reader, several bool, m messages) (any, error) {
 	case !several:
 		return m.message(data)
 	}
-	var list []json.RawMessage
-	if err := json.Unmarshal(data, &list); err != nil {
+	args, err := rawjson.Several(data)
+	if err != nil {
 		return nil, usagef("--several wants a JSON array: %v", err)
 	}
-	args := make(tandem.Args, len(list))
-	for i, v := range list {
-		args[i] = v
-	}
 	return args, nil
-}
-
-// rawJSON is the codec "json", except that it decodes into a byte slice by copying the message.
-// The response of a method with several results, or none, is not JSON, which only the response
-// itself shows.
-type rawJSON struct{ tandem.Codec }
-
-func (c rawJSON) Decode(src []byte, v any) error {
-	if p, ok := v.(*[]byte); ok {
-		*p = append([]byte(nil), src...)
-		return nil
-	}
-	return c.Codec.Decode(src, v)
-}
-
-// answerText returns a response as JSON: unchanged, as an array for several results, or "" for
-// none.
-func answerText(answer []byte) (string, error) {
-	if json.Valid(answer) {
-		return strings.TrimSpace(string(answer)), nil
-	}
-	count, n := binary.Uvarint(answer)
-	if n <= 0 || count > uint64(len(answer)) {
-		return "", tandem.Errorf(tandem.Internal, "the answer is not JSON: %.60q", answer)
-	}
-	if count == 0 {
-		return "", nil
-	}
-	list := make([]json.RawMessage, count)
-	results := make(tandem.Results, count)
-	for i := range list {
-		results[i] = &list[i]
-	}
-	if err := codec.Decode(codec.JSON(), answer, results); err != nil {
-		return "", tandem.Errorf(tandem.Internal, "the answer is neither JSON nor several results: %w", err)
-	}
-	text, err := json.Marshal(list)
-	return string(text), err
 }

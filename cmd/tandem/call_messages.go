@@ -14,6 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/introspect"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/console/rawjson"
 )
 
 // messages makes the messages of a method from JSON, and JSON from its messages.
@@ -66,7 +67,7 @@ func (p *place) grpcServers(ctx context.Context) ([]tandem.Endpoint, error) {
 type inJSON struct{}
 
 func (inJSON) dial() []client.Option {
-	return []client.Option{client.WithCodec(rawJSON{codec.JSON()})}
+	return []client.Option{client.WithCodec(rawjson.Codec())}
 }
 func (inJSON) streams() bool                    { return false }
 func (inJSON) nothing() any                     { return tandem.Args{} }
@@ -78,7 +79,7 @@ func (inJSON) text(reply any) (string, error) {
 	if !ok {
 		return "", tandem.Errorf(tandem.Internal, "a reply of type %T", reply)
 	}
-	return answerText(*text)
+	return rawjson.Text(*text)
 }
 
 func (inJSON) size(v any) int {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/codec"
 )
 
 func TestCall(t *testing.T) {
@@ -128,31 +127,6 @@ func TestCallStream(t *testing.T) {
 type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
-
-func TestAnswerText(t *testing.T) {
-	pack := func(values ...any) string {
-		data, err := codec.Append(codec.JSON(), nil, tandem.Args(values))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
-	for _, c := range []struct{ answer, want string }{
-		{"{\"C\":56}\n", `{"C":56}`},
-		{"null", "null"},
-		{pack(), ""},
-		{pack(3, "x"), `[3,"x"]`},
-	} {
-		if got, err := answerText([]byte(c.answer)); err != nil || got != c.want {
-			t.Errorf("%q: got %q, %v", c.answer, got, err)
-		}
-	}
-	for _, answer := range []string{"", "\x02\x01", "\xff\xff\xff\xff\x0f", "hello", pack(3) + "x"} {
-		if got, err := answerText([]byte(answer)); exitCode(err) != exitCall+int(tandem.Internal) {
-			t.Errorf("%q: got %q, %v", answer, got, err)
-		}
-	}
-}
 
 // TestStreamTimeout: a stream lives as long as messages flow, unless a timeout is given.
 func TestStreamTimeout(t *testing.T) {

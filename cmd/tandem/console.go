@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tandem-rpc/tandem/console"
+	"github.com/tandem-rpc/tandem/protocol/all"
 )
 
 func newConsole(sh *shell) *cobra.Command {
@@ -43,9 +44,7 @@ func newConsole(sh *shell) *cobra.Command {
 				return err
 			}
 			cfg.Sources = append(cfg.Sources, console.Registry{Target: t.String(), Resolver: r})
-			if cfg.Dial, err = p.options(); err != nil {
-				return err
-			}
+			cfg.Dial, cfg.Protocols = p.access(), all.Clients()
 		}
 		return interrupted(cmd.Context(), serveConsole(cmd.Context(), sh, listen, cfg))
 	}

@@ -60,10 +60,11 @@ func (p *place) dial(opts ...client.Option) (*client.Client, error) {
 // options returns the options of a client that calls the place.
 func (p *place) options() ([]client.Option, error) {
 	opts, err := withRegistries(p.target)
-	if err != nil {
-		return nil, err
-	}
-	opts = append(opts, client.WithProtocols(all.Clients()...))
+	return append(append(opts, client.WithProtocols(all.Clients()...)), p.access()...), err
+}
+
+// access returns those of them that are for the servers that are called.
+func (p *place) access() (opts []client.Option) {
 	if p.tls != nil {
 		config := p.tls.Clone()
 		switch scheme, _, _ := strings.Cut(p.target, "://"); scheme {
@@ -77,7 +78,7 @@ func (p *place) options() ([]client.Option, error) {
 	if p.token != "" {
 		opts = append(opts, client.WithPlugins(auth.Token("Bearer", p.token)))
 	}
-	return opts, nil
+	return opts
 }
 
 // protocolNames returns the protocols of targets, besides tandem's own.

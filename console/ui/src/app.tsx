@@ -19,12 +19,13 @@ const screens: Record<View, ComponentType> = {
   policies: lazy(() => import('./screens/policies.tsx')),
   calls: lazy(() => import('./screens/calls.tsx')),
   resilience: lazy(() => import('./screens/resilience.tsx')),
+  playground: lazy(() => import('./screens/playground.tsx')),
   registry: lazy(() => import('./screens/registry.tsx')),
   audit: lazy(() => import('./screens/audit.tsx')),
 }
 const Palette = lazy(() => import('./screens/palette.tsx'))
 
-const entries: readonly View[] = ['overview', 'services', 'topology', 'policies', 'resilience', 'calls', 'registry', 'audit']
+const entries: readonly View[] = ['overview', 'services', 'topology', 'policies', 'resilience', 'calls', 'playground', 'registry', 'audit']
 
 export function App() {
   const { t } = useT()

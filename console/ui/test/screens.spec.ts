@@ -40,6 +40,8 @@ const screens: Readonly<Record<string, [address: string, ready: string]>> = {
   documents: [query('registry', { list: cart.list, tab: 'documents' }), 'pre'],
   audit: [query('audit'), '.table-body .tr'],
   'a change': [query('audit', { row: 'row0' }), '.diff'],
+  playground: [query('playground', { list: cart.list, method: 'Cart.Add' }), '.play-form'],
+  'playground of a stream': [query('playground', { list: 'etcd://10.0.0.5:2379/search/Cart', method: 'Cart.Watch', as: 'json' }), '.play-json'],
   'live calls': [query('calls', { list: cart.list }), '.bar .button'],
 }
 
@@ -109,12 +111,13 @@ const nothing: Readonly<Record<string, unknown>> = {
   Resilience: { at: '', processes: 0, asked: 0, silent: 0, lists: null, circuits: null, cut: 0, clients: null, limiters: null },
   Registry: { sources: null, list: { list: 'l', source: '', kind: '', at: '', entries: null, readers: null, asked: 0, processes: 0, silent: 0, documents: null, set: null } },
   Audit: { rows: null, total: 0, who: null, unread: null, skipped: 0, own: false },
+  Playground: { services: null, protocols: null, instances: null, error: 'no instance has the admin API' },
 }
 
 it('empty answers are shown', async () => {
   const { page, context, complaints } = await open(lab)
   await context.route('**/api/*', (route) => route.fulfill({ json: nothing[new URL(route.request().url()).pathname.split('/').pop() ?? ''] ?? {} }))
-  for (const address of [...Object.values(screens).map(([a]) => a), query('topology'), query('policies'), query('calls')]) {
+  for (const address of [...Object.values(screens).map(([a]) => a), query('topology'), query('policies'), query('calls'), query('playground'), query('playground', { list: 'l' })]) {
     await page.goto(lab.base + address)
     await page.waitForSelector('.main h1')
     await page.waitForTimeout(100)

@@ -35,6 +35,8 @@ const screens: Readonly<Record<string, string>> = {
   registryDocuments: query('registry', { list: cart.list, tab: 'documents' }),
   audit: query('audit'),
   auditChange: query('audit', { row: 'row0' }),
+  playground: query('playground', { list: cart.list, method: 'Cart.Add' }),
+  playStream: query('playground', { list: 'etcd://10.0.0.5:2379/search/Cart', method: 'Cart.Watch' }),
 }
 
 const lab = await start()

@@ -605,8 +605,80 @@ export interface Calls {
   Detail: [ChangeRef, Detail]
   Undo: [{ changes: readonly ChangeRef[]; why: string }, Undone]
   Profile: [{ list: string; instance: string; kind: string; for?: Nanos; text?: boolean }, Profile]
+  Playground: [{ list: string; instance?: string }, Playground]
+  Call: [CallRequest, CallAnswer]
+  Send: [{ id: string; message?: string; last?: boolean }, { messages: number; closed: boolean }]
 }
 
 export type Name = keyof Calls
 export type RequestOf<N extends Name> = Calls[N][0]
 export type AnswerOf<N extends Name> = Calls[N][1]
+
+// The playground. Arguments and results are JSON texts, as 64-bit integers are not safe in a
+// browser's JSON.
+
+export interface PlayInstance {
+  id: string
+  state: string
+  protocols: List<string>
+  targets: Readonly<Record<string, string>> | null
+}
+
+export interface MethodSchema {
+  method: string
+  kind: string
+  safe?: boolean
+  arguments: number
+  request: unknown
+  response: unknown
+  requestMessage?: string
+  responseMessage?: string
+}
+
+export interface Playground {
+  services: List<string>
+  protocols: List<string>
+  instances: List<PlayInstance>
+  schema?: { methods: List<MethodSchema>; definitions: Readonly<Record<string, unknown>> | null } | null
+  described?: string
+  error?: string
+}
+
+export interface Pair {
+  key: string
+  value: string
+}
+
+export interface CallRequest {
+  list: string
+  method: string
+  arguments?: string
+  several?: boolean
+  last?: boolean
+  metadata?: readonly Pair[]
+  timeout?: Nanos
+  instance?: string
+  protocol?: string
+}
+
+export interface CallAnswer {
+  code: string
+  message?: string
+  details?: List<{ type: string; value: string }>
+  remote?: boolean
+  notExecuted?: boolean
+  result?: string
+  metadata?: Readonly<Record<string, List<string>>> | null
+  instance?: string
+  began: Time
+  took: Nanos
+  sent: number
+  received: number
+}
+
+// A line of a stream: the first has the ID, the last the end.
+export interface StreamEvent {
+  id?: string
+  message?: string
+  end?: CallAnswer
+}

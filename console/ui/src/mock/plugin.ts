@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Plugin } from 'vite'
+import { reply } from './playground.ts'
 import { Mock, MockError } from './server.ts'
 
 // The policy that the console's server sends.
@@ -26,8 +27,39 @@ function stream(mock: Mock, body: Record<string, unknown>, response: ServerRespo
   response.on('close', () => clearInterval(timer))
 }
 
+// streams are those of the playground that are open: what is sent is answered at once.
+class Streams {
+  private readonly open = new Map<string, { response: ServerResponse; sent: number; bytes: number; closed: boolean }>()
+
+  start(mock: Mock, body: Record<string, unknown>, response: ServerResponse) {
+    const id = 's' + (this.open.size + 1) + Date.now()
+    mock.play(body as never, Date.now()) // or it is refused
+    response.writeHead(200, { 'Content-Type': 'application/x-ndjson' })
+    response.write(JSON.stringify({ id }) + '\n')
+    const stream = { response, sent: 0, bytes: 0, closed: false }
+    this.open.set(id, stream)
+    response.on('close', () => this.open.delete(id))
+    if (body['arguments']) this.send({ id, message: body['arguments'], last: body['last'] })
+  }
+
+  send(body: Record<string, unknown>): unknown {
+    const stream = this.open.get(String(body['id']))
+    if (!stream) throw new MockError('not found', 'the stream is over')
+    const message = String(body['message'] ?? '')
+    if (message !== '') {
+      stream.sent++
+      stream.bytes += message.length
+      stream.response.write(JSON.stringify({ message: reply(message) }) + '\n')
+    }
+    stream.closed = body['last'] === true
+    if (stream.closed) stream.response.end(JSON.stringify({ end: { code: 'ok', began: new Date().toISOString(), took: 2.1e9, instance: 'cart-5a1-1', sent: stream.bytes, received: stream.bytes + 9 * stream.sent } }) + '\n')
+    return { messages: stream.sent, closed: stream.closed }
+  }
+}
+
 // handler answers /api/NAME. A header chooses the role, for tests.
 export function handler(mock: Mock) {
+  const streams = new Streams()
   return (request: IncomingMessage, response: ServerResponse, next: () => void) => {
     const name = /\/api\/(\w+)$/.exec(request.url ?? '')?.[1]
     if (name === undefined) return next()
@@ -35,6 +67,8 @@ export function handler(mock: Mock) {
     void read(request).then((body) => {
       if (name === 'Tap') return stream(mock, body, response)
       mock.role = String(request.headers['x-mock-role'] ?? 'operator')
+      if (name === 'Stream') return streams.start(mock, body, response)
+      if (name === 'Send') return send(response, 200, streams.send(body))
       send(response, 200, mock.answer(name, body))
     }).catch((error: unknown) => {
       const code = error instanceof MockError ? error.code : 'internal'

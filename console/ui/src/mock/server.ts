@@ -1,5 +1,6 @@
-import type { ChangeRow, Edit, EditRequest, InstanceRow, Override, Overview, PolicyView, PutPolicyRequest, RestoreRequest, Rollout } from '../api/types.ts'
+import type { CallRequest, ChangeRow, Edit, EditRequest, InstanceRow, Override, Overview, PolicyView, PutPolicyRequest, RestoreRequest, Rollout } from '../api/types.ts'
 import { cluster, counts, detail, figures, row, seconds, type Entry } from './data.ts'
+import { answer, playground } from './playground.ts'
 import { topology } from './topology.ts'
 import { Boards, merged } from './boards.ts'
 import { MockError } from './error.ts'
@@ -84,6 +85,10 @@ export class Mock {
         return this.putPolicy(request as unknown as PutPolicyRequest, now)
       case 'Restore':
         return this.restore(request as unknown as RestoreRequest, now)
+      case 'Playground':
+        return playground(this.find(String(request['list'])))
+      case 'Call':
+        return this.play(request as unknown as CallRequest, now)
       case 'Profile':
         return { name: `${request['instance']}-${request['kind']}.pprof`, data: btoa('a profile') }
     }
@@ -211,6 +216,12 @@ export class Mock {
     const text = p.texts.get(Number(request.revision))
     if (text === undefined) throw new MockError('not found', `revision ${request.revision}: not kept`)
     return this.putPolicy({ list: request.list, key: request.key ?? '', text, base: String(p.revision), why: request.why }, now)
+  }
+
+  // play answers a call of the playground.
+  play(request: CallRequest, now: number) {
+    if (this.role === 'viewer') throw new MockError('permission denied', 'this needs the role developer')
+    return answer(this.find(request.list), request, now)
   }
 
   // tap returns the next calls of a tap.

@@ -49,7 +49,7 @@ export default function InstanceScreen() {
         label={value.id}
         tabs={[
           { id: 'about', title: t('instance.about'), body: () => <About value={value} /> },
-          { id: 'methods', title: t('methods'), n: value.methods?.length ?? 0, body: () => <Methods methods={value.methods ?? []} /> },
+          { id: 'methods', title: t('methods'), n: value.methods?.length ?? 0, body: () => <Methods methods={value.methods ?? []} list={value.list} instance={value.id} /> },
           { id: 'connections', title: t('connections'), n: value.connections?.total ?? 0, body: () => <Loose label={t('connections')} value={value.connections?.connections} empty={t('connections.empty')} /> },
           { id: 'running', title: t('runningCalls'), n: value.runningCalls?.calls?.length ?? 0, body: () => <Loose label={t('runningCalls')} value={value.runningCalls?.calls} empty={t('runningCalls.empty')} /> },
           { id: 'limits', title: t('limits'), body: () => <Limits value={value} /> },

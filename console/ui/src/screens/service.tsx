@@ -40,7 +40,7 @@ export default function ServiceScreen() {
       <Tabs
         label={value.service}
         tabs={[
-          { id: 'methods', title: t('methods'), n: value.methods?.length ?? 0, body: () => <Methods methods={value.methods ?? []} /> },
+          { id: 'methods', title: t('methods'), n: value.methods?.length ?? 0, body: () => <Methods methods={value.methods ?? []} list={value.list} /> },
           { id: 'instances', title: t('instances'), n: rows.length, body: () => <Instances service={value} rows={rows} again={again} /> },
           { id: 'consumers', title: t('consumers'), n: value.consumers?.length ?? 0, body: () => <Consumers rows={value.consumers ?? []} /> },
           { id: 'policies', title: t('nav.policies'), n: value.set?.length ?? 0, body: () => <Policies service={value} /> },
@@ -72,7 +72,7 @@ export function methodColumns(t: T, pick?: (m: MethodFigure) => { picked: boolea
   ]
 }
 
-export function Methods({ methods }: { methods: readonly MethodFigure[] }) {
+export function Methods({ methods, list, instance = '' }: { methods: readonly MethodFigure[]; list: string; instance?: string }) {
   const { t } = useT()
   const { params } = useRoute()
   const busiest = useMemo(() => methods.reduce<MethodFigure | undefined>((a, m) => (!a || m.rate > a.rate ? m : a), undefined), [methods])
@@ -82,12 +82,12 @@ export function Methods({ methods }: { methods: readonly MethodFigure[] }) {
   return (
     <>
       <Table label={t('methods')} rows={methods} columns={columns} rowKey={(m) => m.method} sortName="sort" sorted="-rate" empty={t('methods.empty')} minWidth={1080} />
-      {chosen ? <MethodCharts m={chosen} /> : null}
+      {chosen ? <MethodCharts m={chosen} list={list} instance={instance} /> : null}
     </>
   )
 }
 
-function MethodCharts({ m }: { m: MethodFigure }) {
+function MethodCharts({ m, list, instance }: { m: MethodFigure; list: string; instance: string }) {
   const { t } = useT()
   const seconds = m.perSecond
   const x = useMemo(() => (seconds ?? []).map((_, i, all) => i - all.length + 1), [seconds])
@@ -96,7 +96,7 @@ function MethodCharts({ m }: { m: MethodFigure }) {
     { label: t('overview.failed'), values: (seconds ?? []).map((s) => s.failed), color: '--series-2', dash: [5, 3] },
   ], [seconds, t])
   return (
-    <Panel title={m.method} className="method-charts">
+    <Panel title={m.method} className="method-charts" actions={<Link view="playground" params={{ list, instance, method: m.method }}>{t('play.try')}</Link>}>
       <div className="columns two">
         {x.length > 1 ? <Chart title={t('overview.lastMinute')} x={x} series={series} format={rate} height={190} /> : null}
         <Heat title={t('heat')} heat={m.heat} window={m.heatWindow ?? 1e9} />
