@@ -96,7 +96,6 @@ type Service struct {
 	Rows      []InstanceRow        `json:"rows"`
 	Consumers []Consumer           `json:"consumers"`
 	Set       []override.Override  `json:"set"`
-	Schema    json.RawMessage      `json:"schema,omitempty"` // OpenAPI document of an instance that has one
 }
 
 // State is the state of an instance: enabled, disabled, draining, or silent for one whose admin

@@ -10,7 +10,6 @@ import { rowsOf } from '../src/loose.ts'
 import { address, parse } from '../src/route.tsx'
 import { editOf } from '../src/screens/edit.tsx'
 import { find, type Hit } from '../src/screens/palette.tsx'
-import { operations } from '../src/screens/service.tsx'
 import { may, mayEdit, sourceOf } from '../src/session.tsx'
 import { grid } from '../src/ui/heat.tsx'
 import { sparkPath } from '../src/ui/spark.tsx'
@@ -188,10 +187,6 @@ describe('parts', () => {
     expect(rows[0]?.map((c) => [c.name, c.text])).toEqual([['id', '1'], ['peer.address', 'a'], ['rtt', '2.00 ms'], ['odd', '–']])
     expect(rows[1]?.map((c) => c.text)).toEqual(['2', '–', '–', 'true'])
     expect(rowsOf(null)).toEqual([])
-  })
-  it('operations', () => {
-    expect(operations({ paths: { '/a': { post: { summary: 's' } } } })).toEqual([{ path: '/a', method: 'POST', summary: 's' }])
-    expect(operations(undefined)).toEqual([])
   })
   it('palette', () => {
     const hit = (name: string): Hit => ({ kind: 'service', name, note: 'shop', view: 'service', params: {} })

@@ -70,7 +70,6 @@ export interface Service extends ServiceRow {
   rows: List<InstanceRow>
   consumers: List<Consumer>
   set: List<Override>
-  schema?: unknown
 }
 
 // The errorRate is of failed calls a second, as the rate is of all: see failedShare.

@@ -156,7 +156,7 @@ export function detail(e: Entry, all: readonly Entry[], now: number): Service {
   const at = all.indexOf(e)
   const callers = [1, 2, 3, 5].map((d) => all[(at + d * 13) % all.length]).filter((c): c is Entry => c !== undefined)
   return {
-    ...row(e, now, at), methods: figures(e, now), rows: e.instances, set: e.set, schema: schema(e),
+    ...row(e, now, at), methods: figures(e, now), rows: e.instances, set: e.set,
     consumers: callers.map((c, i) => ({
       list: c.row.list, instance: c.instances[0]?.id ?? '', client: e.row.list, rate: e.row.rate / callers.length, errorRate: e.row.errorRate / callers.length, p99: e.row.p99 * (1 + i / 10), methods: figures(e, now),
     })),
@@ -165,11 +165,4 @@ export function detail(e: Entry, all: readonly Entry[], now: number): Service {
 
 export function row(e: Entry, now: number, seed: number): ServiceRow {
   return { ...e.row, instances: counts(e.instances), overrides: e.set.length, perSecond: e.row.rate > 0 ? seconds(e.row.rate, seed, now).map((s) => s.calls) : [] }
-}
-
-function schema(e: Entry): unknown {
-  const paths = Object.fromEntries(e.methods.map((m) => ['/' + m.replace('.', '/'), {
-    post: { summary: `Calls ${m}.`, requestBody: { content: { 'application/json': { schema: { type: 'object', properties: { id: { type: 'string' }, limit: { type: 'integer' } } } } } }, responses: { 200: { description: 'the reply' } } },
-  }]))
-  return { openapi: '3.1.0', info: { title: e.row.service, version: e.row.versions?.[0] ?? '' }, paths }
 }

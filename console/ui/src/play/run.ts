@@ -1,12 +1,14 @@
 import { useEffect, useRef, useState } from 'react'
 import { aborted, call, lines, type Failure } from '../api/client.ts'
 import type { CallAnswer, CallRequest, StreamEvent } from '../api/types.ts'
+import { compact } from './json.ts'
 
 const most = 1000 // messages that are shown
 
 export interface Line {
   n: number
   sent: boolean
+  failed?: boolean // it was not sent
   text: string
   at: number // ms
 }
@@ -41,7 +43,7 @@ export function useRun(ended: (request: CallRequest, answer: CallAnswer) => void
     fresh.current = []
     setState((old) => ({ ...old, lines: [...old.lines, ...more].slice(-most), all: count.current }))
   }
-  const add = (sent: boolean, text: string) => fresh.current.push({ n: count.current++, sent, text, at: Date.now() })
+  const add = (sent: boolean, text: string) => fresh.current.push({ n: count.current++, sent, text: compact(text), at: Date.now() })
 
   const finish = (request: CallRequest, change: Partial<Running>) => {
     flush()
@@ -86,12 +88,14 @@ export function useRun(ended: (request: CallRequest, answer: CallAnswer) => void
   const send = async (message: string, last: boolean): Promise<boolean> => {
     const { id } = state
     if (id === undefined) return false
+    const n = count.current
+    if (message !== '') add(true, message) // before the server's answer to it
     const result = await call('Send', { id, message, last })
     if (!result.ok) {
-      setState((old) => ({ ...old, error: result.error }))
+      flush()
+      setState((old) => ({ ...old, error: result.error, lines: message === '' ? old.lines : old.lines.map((l) => (l.n === n ? { ...l, failed: true } : l)) }))
       return false
     }
-    if (message !== '') add(true, message)
     setState(({ error: _, ...old }) => ({ ...old, closed: result.value.closed }))
     return true
   }

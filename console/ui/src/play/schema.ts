@@ -64,7 +64,7 @@ export function zero(schema: Schema | undefined, definitions: Definitions, depth
     case 'integer': case 'number': return new Num('0')
     case 'long': return '0'
     case 'text': case 'base64': return ''
-    case 'time': return '2026-01-01T00:00:00Z'
+    case 'time': return new Date().toISOString().slice(0, 10) + 'T00:00:00Z' // today
     case 'choice': return choices(s)[0] ?? ''
     case 'list': return []
     case 'tuple': return (s.prefixItems ?? []).map((p) => zero(p, definitions, depth))

@@ -84,8 +84,8 @@ function NumberText({ name, schema, value, change }: { name: string; schema: Sch
   }
   return (
     <span className="play-value">
-      <input aria-label={name} className="num" inputMode="numeric" value={text} aria-invalid={wrong !== undefined} aria-describedby={id} onChange={(e) => set(e.target.value)} spellCheck={false} autoComplete="off" />
-      <span id={id} className={wrong ? 'bad' : 'faint'}>{wrong === 'range' ? t('play.range') : wrong ? t('play.notNumber') : ''}</span>
+      <input aria-label={name} className="num" inputMode="numeric" value={text} aria-invalid={wrong !== undefined} {...(wrong ? { 'aria-describedby': id } : {})} onChange={(e) => set(e.target.value)} spellCheck={false} autoComplete="off" />
+      {wrong ? <span id={id} className="bad">{t(wrong === 'range' ? 'play.range' : 'play.notNumber')}</span> : null}
     </span>
   )
 }
@@ -144,7 +144,7 @@ function ObjectFields({ schema, definitions, value, name, change }: Props & { va
       {absent.length > 0 ? (
         <p className="play-add">
           <span className="faint">{t('play.leftOut')}</span>
-          {absent.map((k) => <button key={k} type="button" className="plain" aria-label={t('play.add', { name: k })} onClick={() => with_(k, zero(properties[k], definitions, 1))}>+ {k}</button>)}
+          {absent.map((k) => <button key={k} type="button" className="plain" onClick={() => with_(k, zero(properties[k], definitions, 1))}>+ {k}</button>)}
         </p>
       ) : null}
       {value.size === 0 && absent.length === 0 ? <p className="faint">{t('play.noFields')}</p> : null}
@@ -185,7 +185,7 @@ function List({ schema, definitions, value, name, change }: Props & { value: rea
           <Field schema={fixed?.[i] ?? schema?.items} definitions={definitions} value={v} name={fixed ? t('play.argument', { n: i + 1 }) : `${name} ${i}`} change={(next) => change(value.map((w, n) => (n === i ? next : w)))} />
         </Row>
       ))}
-      {fixed ? null : <p className="play-add"><button type="button" className="plain" aria-label={t('play.add', { name })} onClick={() => change([...value, zero(schema?.items, definitions, 1)])}>+ {t('play.entry')}</button></p>}
+      {fixed ? null : <p className="play-add"><button type="button" className="plain" onClick={() => change([...value, zero(schema?.items, definitions, 1)])}>+ {t('play.entry')}</button></p>}
     </div>
   )
 }

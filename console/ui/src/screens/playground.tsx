@@ -334,7 +334,7 @@ function Conversation({ run, schema, definitions }: { run: ReturnType<typeof use
       <ol className="play-lines" tabIndex={0} aria-label={t('play.messages')}>
         {state.lines.map((l) => (
           <li key={l.n} className={l.sent ? 'sent' : 'received'}>
-            <span className="faint">{l.sent ? '→ ' + t('play.sent') : '← ' + t('play.received')} <time className="num">{new Date(l.at).toLocaleTimeString()}</time></span>
+            <span className="faint">{l.failed ? <b className="bad">{t('play.notSent')}</b> : l.sent ? '→ ' + t('play.sent') : '← ' + t('play.received')} <time className="num">{new Date(l.at).toLocaleTimeString()}</time></span>
             <code>{l.text}</code>
           </li>
         ))}

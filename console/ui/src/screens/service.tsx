@@ -44,7 +44,7 @@ export default function ServiceScreen() {
           { id: 'instances', title: t('instances'), n: rows.length, body: () => <Instances service={value} rows={rows} again={again} /> },
           { id: 'consumers', title: t('consumers'), n: value.consumers?.length ?? 0, body: () => <Consumers rows={value.consumers ?? []} /> },
           { id: 'policies', title: t('nav.policies'), n: value.set?.length ?? 0, body: () => <Policies service={value} /> },
-          { id: 'schema', title: t('schema'), body: () => <Schema schema={value.schema} /> },
+          { id: 'schema', title: t('schema'), body: () => <Schema list={value.list} service={value.service} /> },
         ]}
       />
     </>
@@ -222,26 +222,25 @@ function Policies({ service }: { service: Service }) {
   )
 }
 
-interface Operation {
-  path: string
-  method: string
-  summary: string
-}
-
-// operations lists the operations of an OpenAPI document.
-export function operations(schema: unknown): Operation[] {
-  const paths = (schema as { paths?: Record<string, Record<string, { summary?: string; description?: string }>> } | null)?.paths ?? {}
-  return Object.entries(paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, op]) => ({ path, method: method.toUpperCase(), summary: op?.summary ?? op?.description ?? '' })))
-}
-
-function Schema({ schema }: { schema: unknown }) {
+// Schema is what the methods take and return, as an instance describes them.
+function Schema({ list, service }: { list: string; service: string }) {
   const { t } = useT()
-  const text = useMemo(() => (schema === undefined || schema === null ? '' : JSON.stringify(schema, null, 2)), [schema])
-  if (text === '') return <p className="empty">{t('schema.empty')}</p>
+  const { value, error, again } = usePolled('Playground', { list }, 0)
+  if (!value) return <Waiting error={error} again={again} />
+  const methods = (value.schema?.methods ?? []).filter((m) => m.method.slice(0, m.method.lastIndexOf('.')) === service)
+  if (methods.length === 0) return <p className="empty">{value.error ?? t('schema.empty')}</p>
   return (
     <>
-      <ul className="lines">{operations(schema).map((o) => <li key={o.method + o.path}><span className="line-head"><b>{o.path}</b> <span className="faint">{o.method}</span></span><span className="faint">{o.summary}</span></li>)}</ul>
-      <Panel title="OpenAPI"><pre className="code" tabIndex={0}>{text}</pre></Panel>
+      <ul className="lines">
+        {methods.map((m) => (
+          <li key={m.method}>
+            <span className="line-head"><b>{m.method}</b> <span className="faint">{[m.kind, m.safe ? t('play.safe') : ''].filter(Boolean).join(' · ')}</span> <Link view="playground" params={{ list, method: m.method }}>{t('play.try')}</Link></span>
+            <span className="faint">{t('schema.request')} <code>{m.requestMessage || JSON.stringify(m.request)}</code></span>
+            <span className="faint">{t('schema.response')} <code>{m.responseMessage || JSON.stringify(m.response)}</code></span>
+          </li>
+        ))}
+      </ul>
+      <Panel title={t('schema.definitions')}><pre className="code" tabIndex={0}>{JSON.stringify(value.schema?.definitions ?? {}, null, 2)}</pre></Panel>
     </>
   )
 }
