@@ -21,8 +21,8 @@ func newDescribe(sh *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "describe [flags] TARGET [SERVICE[.METHOD]]",
 		Short: "list the methods of a target, with what they take and return",
-		Long: "It asks one instance for /openapi.json (web.WithPages), which lacks streams of Go types, and by gRPC\n" +
-			"reflection (web.RegisterReflection).",
+		Long: "It asks one instance for /openapi.json (web.WithPages), by gRPC reflection (web.RegisterReflection),\n" +
+			"and its admin API (package admin), which describes streams of Go types, too.",
 		Example: "tandem describe tcp://127.0.0.1:8972 Arith.Mul",
 		Args:    wantArgs(1, 2),
 	}

@@ -12,9 +12,10 @@ func TestDescribeCommand(t *testing.T) {
 		code int
 		says string
 	}{
-		{"", exitOK, "Arith.Mul                    unary          {A: integer, B: integer} "},
+		{"", exitOK, "Arith.Mul                                                      unary          {A: integer, B: integer} "},
 		{"Arith", exitOK, "Arith.Div  unary  [integer, integer]        [integer, integer]\n"},
 		{"Arith.Mul", exitOK, "Arith.Mul: unary\nrequest:\n  A: integer\n  B: integer\nresponse:\n  C: integer\n"},
+		{"Chat.Talk", exitOK, "Chat.Talk: bidirectional\nrequest:\n  Text: string\nresponse:\n  Text: string\n"},
 		{"Arith.Mul -o json", exitOK, `"maximum": 9223372036854775807`},
 		{"Arith -o wide", exitOK, "METHOD     KIND   SAFE  REQUEST"},
 		{"Arith.Null", exitFailed, "did you mean Arith.Mul?"},

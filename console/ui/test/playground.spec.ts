@@ -62,7 +62,7 @@ it('a call is made from a form, and again from the history', async () => {
   await page.goto(lab.base + query('playground'))
   await page.locator('.play-history button', { hasText: 'Cart.Add' }).click()
   await form.waitFor()
-  expect(await form.getByLabel('id', { exact: true }).inputValue()).toBe('18446744073709551615')
+  expect(await form.getByLabel('id', { exact: true }).first().inputValue()).toBe('18446744073709551615')
   expect(await page.getByLabel('Key of metadata 1').count()).toBe(0)
   await page.getByRole('button', { name: 'Clear' }).click()
   expect(await page.locator('.play-history').count()).toBe(0)

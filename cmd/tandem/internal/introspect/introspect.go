@@ -1,5 +1,5 @@
 // Package introspect finds out which methods a server has, and what they take and return: from its
-// OpenAPI document, and by gRPC's reflection.
+// OpenAPI document, by gRPC's reflection, and from its admin API.
 package introspect
 
 import (
@@ -40,7 +40,7 @@ func (m *Method) Service() string {
 }
 
 // ErrSilent is the error of a server that does not describe its methods.
-var ErrSilent = errors.New("the server does not describe its methods: it has neither /openapi.json (web.WithPages) nor gRPC reflection (web.RegisterReflection)")
+var ErrSilent = errors.New("the server does not describe its methods: it has neither /openapi.json (web.WithPages) nor gRPC reflection (web.RegisterReflection) nor the admin API (package admin)")
 
 // Access says how a server is reached.
 type Access struct {
@@ -55,15 +55,21 @@ func Methods(ctx context.Context, at tandem.Endpoint, access Access) ([]Method, 
 		return nil, errDocument
 	}
 	reflected, errReflection := Reflection(ctx, at, access)
-	if errDocument != nil && errReflection != nil {
+	described, errAdmin := Admin(ctx, at, access)
+	if errDocument != nil && errReflection != nil && errAdmin != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("asking %s for its methods: %w", at, ctx.Err())
 		}
-		return nil, fmt.Errorf("%s: %w\n  openapi.json: %w\n  reflection: %w", at, ErrSilent, errDocument, errReflection)
+		return nil, fmt.Errorf("%s: %w\n  openapi.json: %w\n  reflection: %w\n  admin API: %w", at, ErrSilent, errDocument, errReflection, errAdmin)
 	}
 	methods := document
-	for _, m := range reflected {
-		if !slices.ContainsFunc(document, func(d Method) bool { return d.Name == m.Name }) {
+	known := map[string]bool{}
+	for _, m := range document {
+		known[m.Name] = true
+	}
+	for _, m := range slices.Concat(reflected, described) {
+		if !known[m.Name] {
+			known[m.Name] = true
 			methods = append(methods, m)
 		}
 	}

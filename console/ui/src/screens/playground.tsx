@@ -25,16 +25,22 @@ interface Draft {
   metadata: readonly Pair[]
 }
 
+// handed is a draft for the screen of another list, which is drawn anew.
+let handed: { list: string; draft: Draft } | undefined
+
 export default function PlaygroundScreen() {
   const { t } = useT()
   const { params } = useRoute()
   const list = params['list'] ?? ''
   const method = params['method'] ?? ''
-  const [draft, setDraft] = useState<Draft>({ n: 0, arguments: params['args'] ?? '', metadata: [] })
+  const [draft, setDraft] = useState<Draft>(() => (handed?.list === list ? handed.draft : { n: 0, arguments: params['args'] ?? '', metadata: [] }))
+  useEffect(() => { handed = undefined }, [])
   const [history, setHistory] = useState<Entry[]>(() => readHistory())
   const replay = ({ request }: Entry) => {
+    const next = { n: draft.n + 1, arguments: request.arguments ?? '', metadata: request.metadata ?? [] }
+    if (request.list !== list) handed = { list: request.list, draft: next }
     setParams({ list: request.list, method: request.method, instance: request.instance ?? '', protocol: request.protocol ?? '', timeout: request.timeout ? String(request.timeout / 1e9) : '', args: '' })
-    setDraft({ n: draft.n + 1, arguments: request.arguments ?? '', metadata: request.metadata ?? [] })
+    setDraft(next)
   }
   return (
     <>
