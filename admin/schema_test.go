@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -32,13 +31,13 @@ type parcel struct {
 
 // defineFeed defines a service of Protocol Buffers, as generated code does.
 func defineFeed() error {
-	message := proto.String(".google.protobuf.Timestamp")
+	message := new(".google.protobuf.Timestamp")
 	of := func(name string, up, down bool) *descriptorpb.MethodDescriptorProto {
 		return &descriptorpb.MethodDescriptorProto{Name: &name, InputType: message, OutputType: message, ClientStreaming: &up, ServerStreaming: &down}
 	}
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("admin_schema_test.proto"), Package: proto.String("feed"), Dependency: []string{"google/protobuf/timestamp.proto"},
-		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Feed"), Method: []*descriptorpb.MethodDescriptorProto{
+		Name: new("admin_schema_test.proto"), Package: new("feed"), Dependency: []string{"google/protobuf/timestamp.proto"},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: new("Feed"), Method: []*descriptorpb.MethodDescriptorProto{
 			of("Up", true, false), of("Down", false, true), of("Both", true, true),
 		}}},
 	}, protoregistry.GlobalFiles)
@@ -64,7 +63,9 @@ func TestSchema(t *testing.T) {
 		srv.RegisterFunc("Post.Route", func(from string, stops uint8) (string, int) { return from, int(stops) }),
 		srv.RegisterFunc("Post.Stop", func() {}),
 		server.HandleStream(srv, "Post.Follow", func(context.Context, *tandem.Stream[string, parcel]) error { return nil }),
-		server.Handle(srv, "Clock.Add", func(context.Context, *durationpb.Duration) (*timestamppb.Timestamp, error) { return timestamppb.Now(), nil }),
+		server.Handle(srv, "Clock.Add", func(context.Context, *durationpb.Duration) (*timestamppb.Timestamp, error) {
+			return timestamppb.Now(), nil
+		}),
 		server.HandleStream(srv, "feed.Feed.Up", stream), server.HandleStream(srv, "feed.Feed.Down", stream), server.HandleStream(srv, "feed.Feed.Both", stream),
 	)
 	ln, listened := network.Listen(t.Context(), "post")

@@ -69,7 +69,10 @@ type Config struct {
 	// Protocols are those by which the playground calls instances, besides tandem's own. They
 	// must not be in Dial, too.
 	Protocols []client.Protocol
-	Log       *slog.Logger // nil for none
+	// DialFor returns options by protocol, after those of Dial, such as a TLS configuration that
+	// offers h2 for gRPC; nil for none.
+	DialFor func(protocol string) []client.Option
+	Log     *slog.Logger // nil for none
 }
 
 // Console is a console. It is safe for concurrent use.

@@ -24,6 +24,7 @@ const (
 	maxStream   = 10 * time.Minute
 	maxArgument = 1 << 20 // bytes of one message to send
 	maxReply    = 4 << 20 // bytes of one message received
+	maxName     = 512     // bytes of a method's name
 	maxPairs    = 64      // of metadata
 	maxPair     = 8 << 10 // bytes of a key with its value
 	callsOfUser = 8       // that run at a time
@@ -200,7 +201,7 @@ func (r *CallRequest) check(stream bool) error {
 		most = maxStream
 	}
 	switch {
-	case r.Method == "" || len(r.Method) > 512 || strings.ContainsFunc(r.Method, func(c rune) bool { return c <= ' ' || c == 0x7f || strings.ContainsRune("/%?#\\", c) }):
+	case r.Method == "" || len(r.Method) > maxName || strings.ContainsFunc(r.Method, isOdd):
 		return tandem.Errorf(tandem.InvalidArgument, "method %.60q: want a name such as Cart.Add", r.Method)
 	case isAdmin(r.Method):
 		return tandem.Errorf(tandem.PermissionDenied, "the admin API is not called from the playground: the console's screens use it, with your role")
@@ -210,10 +211,19 @@ func (r *CallRequest) check(stream bool) error {
 		return tandem.Errorf(tandem.InvalidArgument, "the arguments are not JSON")
 	case r.Timeout < 0 || r.Timeout > most:
 		return tandem.Errorf(tandem.InvalidArgument, "a timeout is at most %v", most)
-	case len(r.Metadata) > maxPairs:
-		return tandem.Errorf(tandem.InvalidArgument, "%d pairs of metadata, at most %d", len(r.Metadata), maxPairs)
 	}
-	for _, p := range r.Metadata {
+	return checkMetadata(r.Metadata)
+}
+
+// isOdd reports whether a character has no place in a method's name: some protocols put names into
+// a path, where it would mean something else.
+func isOdd(c rune) bool { return c <= ' ' || c == 0x7f || strings.ContainsRune(`/%?#\`, c) }
+
+func checkMetadata(pairs []Pair) error {
+	if len(pairs) > maxPairs {
+		return tandem.Errorf(tandem.InvalidArgument, "%d pairs of metadata, at most %d", len(pairs), maxPairs)
+	}
+	for _, p := range pairs {
 		if p.Key == "" || len(p.Key)+len(p.Value) > maxPair {
 			return tandem.Errorf(tandem.InvalidArgument, "metadata %.60q: a key is not empty, and has at most %d bytes with its value", p.Key, maxPair)
 		}
@@ -305,7 +315,11 @@ func (c *Console) dialListed(ctx context.Context, req *CallRequest) (*client.Cli
 	case len(usable) == 0:
 		return nil, tandem.Errorf(tandem.FailedPrecondition, "no instance can be called by the protocol %q: choose another", protocol)
 	}
-	return client.Dial("listed://"+l.source.target.Scheme, slices.Concat(c.cfg.Dial, []client.Option{
+	var more []client.Option
+	if c.cfg.DialFor != nil {
+		more = c.cfg.DialFor(protocol)
+	}
+	return client.Dial("listed://"+l.source.target.Scheme, slices.Concat(c.cfg.Dial, more, []client.Option{
 		client.WithProtocols(c.cfg.Protocols...), client.WithResolver("listed", usable),
 		client.WithCodec(rawjson.Codec()), client.WithMaxMessage(maxReply), client.WithFailMode(client.Failfast),
 	})...)

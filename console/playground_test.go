@@ -111,6 +111,7 @@ func (c *toys) serveToys(i int) {
 			}
 			return nil
 		}),
+		server.HandleStream(srv, "Toys.Deaf", func(ctx context.Context, _ *tandem.Stream[string, string]) error { <-ctx.Done(); return nil }),
 		server.HandleStream(srv, "Toys.Flood", func(_ context.Context, s *tandem.Stream[int64, string]) error {
 			for {
 				if err := s.Send(new(strings.Repeat("x", 1000))); err != nil {
@@ -135,10 +136,10 @@ func TestPlayground(t *testing.T) {
 	if status := c.post("Playground", PlaygroundRequest{List: c.list}, &p); status != http.StatusOK || p.Error != "" || p.Described != "t0" {
 		t.Fatalf("%d: %+v", status, p)
 	}
-	if first := &p.Instances[0]; fmt.Sprint(p.Services, p.Protocols, first.ID, first.State, first.Protocols) != "[Toys] [rpcx tandem] t0 enabled [tandem rpcx]" || !strings.HasPrefix(first.Targets["rpcx"], "rpcx://127.0.0.1:") {
+	if first := &p.Instances[0]; fmt.Sprintf("%v %v %v %v %v", p.Services, p.Protocols, first.ID, first.State, first.Protocols) != "[Toys] [rpcx tandem] t0 enabled [tandem rpcx]" || !strings.HasPrefix(first.Targets["rpcx"], "rpcx://127.0.0.1:") {
 		t.Errorf("%v %v %v", p.Services, p.Protocols, p.Instances)
 	}
-	if len(p.Schema.Methods) != 7 || p.Schema.Methods[1].Method != "Toys.Div" || p.Schema.Methods[1].Arguments != 2 {
+	if len(p.Schema.Methods) != 8 || p.Schema.Methods[2].Method != "Toys.Div" || p.Schema.Methods[2].Arguments != 2 {
 		t.Errorf("%+v", p.Schema.Methods)
 	}
 	c.until("the description of t1", func() bool {
@@ -175,7 +176,15 @@ func TestPlayground(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	// The balancer uses both instances, until one is disabled; that one can still be named.
+	if text := c.log.String(); !strings.Contains(text, "user=ann list="+c.list+" method=Toys.Same instance=t1") || strings.Contains(text, "9007199254740993") || !strings.Contains(text, "code=") {
+		t.Errorf("the log: %.500s", text)
+	}
+}
+
+// The balancer uses both instances, until one is disabled; that one can still be named.
+func TestPlaygroundBalances(t *testing.T) {
+	c := newToys(t, Config{Writer: "ann"})
+	const big = `{"number":9007199254740993}`
 	by := func() map[string]int {
 		seen := map[string]int{}
 		for range 8 {
@@ -195,9 +204,6 @@ func TestPlayground(t *testing.T) {
 	before := c.served[0].Load()
 	if c.post("Call", CallRequest{List: c.list, Method: "Toys.Same", Arguments: big, Instance: "t0"}, nil); c.served[0].Load() != before+1 {
 		t.Error("an instance that is disabled can't be called by its name")
-	}
-	if text := c.log.String(); !strings.Contains(text, "user=ann list="+c.list+" method=Toys.Same instance=t1") || strings.Contains(text, "9007199254740993") || !strings.Contains(text, "code=") {
-		t.Errorf("the log: %.500s", text)
 	}
 }
 
@@ -310,7 +316,7 @@ func (c *toys) talk(ctx context.Context, req CallRequest) (next func() StreamEve
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.at.String()+"/api/Stream", bytes.NewReader(body))
 	c.check(err)
 	r.AddCookie(c.cookie)
-	resp, err := c.http.Do(r)
+	resp, err := c.http.Do(r) //nolint:bodyclose // end closes it
 	c.check(err)
 	lines := json.NewDecoder(resp.Body)
 	return func() (e StreamEvent) {
@@ -389,4 +395,36 @@ func TestPlaygroundStream(t *testing.T) {
 			break
 		}
 	}
+}
+
+// A server that reads nothing holds up the sender of a stream, and nothing else.
+func TestPlaygroundWaitsForTheReader(t *testing.T) {
+	c := newToys(t, Config{Writer: "ann"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	next, end := c.talk(ctx, CallRequest{Method: "Toys.Deaf", Instance: "t0"})
+	defer end()
+	id := next().ID
+	message := `"` + strings.Repeat("x", maxArgument-2) + `"`
+	ended := make(chan int, 1)
+	go func() {
+		for {
+			if status := c.post("Send", SendRequest{ID: id, Message: message}, nil); status != http.StatusOK {
+				ended <- status
+				return
+			}
+		}
+	}()
+	c.until("a message waits", func() bool {
+		return c.post("Send", SendRequest{ID: id, Message: "1"}, nil) == http.StatusTooManyRequests
+	})
+	cancel()
+	if status := <-ended; status == http.StatusOK {
+		t.Error("the message was sent in the end")
+	}
+	c.until("the stream is over", func() bool {
+		c.console.gate.mu.Lock()
+		defer c.console.gate.mu.Unlock()
+		return c.console.gate.all == 0 && len(c.console.gate.stream) == 0
+	})
 }

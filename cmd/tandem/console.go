@@ -30,25 +30,35 @@ func newConsole(sh *shell) *cobra.Command {
 	cmd.Flags().StringVar(&as, "as", "", "allow changes, and record them as made by `name`")
 	access.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg := console.Config{Writer: as, Log: slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-		for _, arg := range args {
-			p, err := access.place(cmd.Context(), arg)
-			if err != nil {
-				return err
-			}
-			if len(args) > 1 && strings.HasPrefix(arg, "@") && (p.tls != nil || p.token != "") {
-				return usagef("%s has TLS or a token, which the servers of the other targets must not get: it needs a console of its own", arg)
-			}
-			r, t, err := p.list()
-			if err != nil {
-				return err
-			}
-			cfg.Sources = append(cfg.Sources, console.Registry{Target: t.String(), Resolver: r})
-			cfg.Dial, cfg.Protocols = p.access(), all.Clients()
+		cfg, err := consoleConfig(cmd.Context(), &access, args)
+		if err != nil {
+			return err
 		}
+		cfg.Writer, cfg.Log = as, slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		return interrupted(cmd.Context(), serveConsole(cmd.Context(), sh, listen, cfg))
 	}
 	return cmd
+}
+
+// consoleConfig returns the configuration of a console of targets.
+func consoleConfig(ctx context.Context, access *accessFlags, targets []string) (cfg console.Config, err error) {
+	for _, arg := range targets {
+		p, err := access.place(ctx, arg)
+		if err != nil {
+			return cfg, err
+		}
+		if len(targets) > 1 && strings.HasPrefix(arg, "@") && (p.tls != nil || p.token != "") {
+			return cfg, usagef("%s has TLS or a token, which the servers of the other targets must not get: it needs a console of its own", arg)
+		}
+		r, t, err := p.list()
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Sources = append(cfg.Sources, console.Registry{Target: t.String(), Resolver: r})
+		cfg.Dial, cfg.DialFor = append(p.secure(""), p.identify()...), p.secure
+	}
+	cfg.Protocols = all.Clients()
+	return cfg, nil
 }
 
 // serveConsole serves the console until ctx ends.

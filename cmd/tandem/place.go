@@ -60,25 +60,31 @@ func (p *place) dial(opts ...client.Option) (*client.Client, error) {
 // options returns the options of a client that calls the place.
 func (p *place) options() ([]client.Option, error) {
 	opts, err := withRegistries(p.target)
-	return append(append(opts, client.WithProtocols(all.Clients()...)), p.access()...), err
+	scheme, _, _ := strings.Cut(p.target, "://")
+	return slices.Concat(opts, []client.Option{client.WithProtocols(all.Clients()...)}, p.secure(scheme), p.identify()), err
 }
 
-// access returns those of them that are for the servers that are called.
-func (p *place) access() (opts []client.Option) {
-	if p.tls != nil {
-		config := p.tls.Clone()
-		switch scheme, _, _ := strings.Cut(p.target, "://"); scheme {
-		case "grpc":
-			config.NextProtos = []string{"h2"}
-		case "connect":
-			config.NextProtos = []string{"h2", "http/1.1"}
-		}
-		opts = append(opts, client.WithTLS(config))
+// secure returns the option for TLS with servers of a protocol, if the place has TLS.
+func (p *place) secure(protocol string) []client.Option {
+	if p.tls == nil {
+		return nil
 	}
-	if p.token != "" {
-		opts = append(opts, client.WithPlugins(auth.Token("Bearer", p.token)))
+	config := p.tls.Clone()
+	switch protocol {
+	case "grpc":
+		config.NextProtos = []string{"h2"}
+	case "connect":
+		config.NextProtos = []string{"h2", "http/1.1"}
 	}
-	return opts
+	return []client.Option{client.WithTLS(config)}
+}
+
+// identify returns the option that sends the token, if the place has one.
+func (p *place) identify() []client.Option {
+	if p.token == "" {
+		return nil
+	}
+	return []client.Option{client.WithPlugins(auth.Token("Bearer", p.token))}
 }
 
 // protocolNames returns the protocols of targets, besides tandem's own.
