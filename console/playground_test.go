@@ -201,6 +201,11 @@ func TestPlaygroundBalances(t *testing.T) {
 		t.Fatal(status)
 	}
 	c.until("t0 is left out", func() bool { return by()["t0"] == 0 })
+	for range 3 { // which is no chance
+		if seen := by(); seen["t0"] > 0 {
+			t.Errorf("with t0 disabled the balancer has chosen %v", seen)
+		}
+	}
 	before := c.served[0].Load()
 	if c.post("Call", CallRequest{List: c.list, Method: "Toys.Same", Arguments: big, Instance: "t0"}, nil); c.served[0].Load() != before+1 {
 		t.Error("an instance that is disabled can't be called by its name")

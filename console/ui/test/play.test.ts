@@ -3,7 +3,7 @@ import type { CallRequest, MethodSchema, PlayInstance } from '../src/api/types.t
 import { asCommand, asCurl, asGo, quote } from '../src/play/copy.ts'
 import { readHistory, remember } from '../src/play/history.ts'
 import { isNumber, Num, parse, pretty, print } from '../src/play/json.ts'
-import { choices, fits, isBase64, problem, resolve, shapeOf, zero, type Schema } from '../src/play/schema.ts'
+import { choices, exact, fits, isBase64, problem, resolve, shapeOf, zero, type Schema } from '../src/play/schema.ts'
 
 describe('JSON', () => {
   it('keeps all digits, and the order of fields', () => {
@@ -51,6 +51,7 @@ describe('schemas', () => {
     expect([problem('1.5', int64), problem('', int64), problem('1.5', { type: 'number' }), problem('x', { type: 'number' })]).toEqual(['number', 'number', undefined, 'number'])
     expect([isBase64(''), isBase64('YQ=='), isBase64('YQ='), isBase64('!!!!')]).toEqual([true, true, false, false])
     expect(fits(new Num('1'), text)).toBe(false)
+    expect(print(exact(JSON.parse('[18446744073709551615,9223372036854775807,-9223372036854775808,255,1.5,{"a":null,"b":"x","c":true}]')), false)).toBe('[18446744073709551615,9223372036854775807,-9223372036854775808,255,1.5,{"a":null,"b":"x","c":true}]')
   })
 })
 

@@ -68,7 +68,7 @@ async function callsOf(page: Page, method: string): Promise<Record<string, numbe
 const say = '{"Name":"Ann","Answer":"","Letter":""}'
 
 it('a method is called at the instance that is chosen', async () => {
-  const { page, complaints } = await open('Hello.Say', { instance: 'cart-2' })
+  const { page, complaints } = await open('Hello.Say', { at: 'cart-2' })
   const before = await callsOf(page, 'Hello.Say')
   await page.locator('.play-form').getByLabel('Name', { exact: true }).fill('Ann')
   await page.getByRole('button', { name: 'Call', exact: true }).click()
@@ -97,7 +97,7 @@ it('every protocol gives the same answer', async () => {
 })
 
 it('messages of a stream come and go while it is open', async () => {
-  const { page, complaints } = await open('Chat.Talk', { instance: 'cart-1' })
+  const { page, complaints } = await open('Chat.Talk', { at: 'cart-1' })
   const before = await callsOf(page, 'Chat.Talk')
   await page.getByRole('tab', { name: 'JSON' }).first().click()
   await page.getByLabel('Arguments as JSON').fill('{"Text":"one"}')

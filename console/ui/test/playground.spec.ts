@@ -47,7 +47,10 @@ it('a call is made from a form, and again from the history', async () => {
   const json = await page.getByLabel('Arguments as JSON').inputValue()
   expect(json).toContain('"id": 18446744073709551615')
   expect(json.replace(/\s+/g, '')).toMatch(/"name":"a\\"book\\"","kind":"TOY","gift":true,"photo":"YQ==","labels":\{"colour":"red"\}/)
-  await page.getByRole('button', { name: 'Call', exact: true }).click()
+  // What is entered stays when another instance is chosen.
+  await page.locator('.field', { hasText: 'Instance' }).locator('select').selectOption({ index: 2 })
+  const [sent] = await Promise.all([page.waitForRequest((r) => r.url().endsWith('/api/Call')), page.getByRole('button', { name: 'Call', exact: true }).click()])
+  expect(sent.postDataJSON()).toMatchObject({ list, method: 'Cart.Add', arguments: json, several: false, instance: 'cart-5a8-1', metadata: [{ key: 'authorization', value: 'Bearer hunter2' }] })
   await page.getByLabel('Result').waitFor()
   expect(await page.getByLabel('Result').textContent()).toContain('18446744073709551615')
   expect(await page.locator('.columns.play .facts').textContent()).toMatch(/ok.*x-cache: miss/)

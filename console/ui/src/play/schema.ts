@@ -112,3 +112,12 @@ export function fits(value: Json, s: Schema): boolean {
 export function isBase64(text: string): boolean {
   return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text)
 }
+
+// exact returns a schema as it is shown: the largest 64-bit integers, which a browser has rounded up,
+// as they were.
+export function exact(value: unknown): Json {
+  if (typeof value === 'number') return new Num(String(value === 2 ** 63 || value === 2 ** 64 ? BigInt(value) - 1n : value === -(2 ** 63) ? BigInt(value) : value))
+  if (Array.isArray(value)) return value.map(exact)
+  if (typeof value === 'object' && value !== null) return new Map(Object.entries(value).map(([k, v]) => [k, exact(v)] as const))
+  return typeof value === 'string' || typeof value === 'boolean' ? value : null
+}

@@ -119,9 +119,10 @@ function AnyField({ name, value, change }: { name: string; value: Json; change: 
   )
 }
 
-function Row({ label, children, remove }: { label: ReactNode; children: ReactNode; remove?: { name: string; run: () => void } }) {
+// Row is a part with its name; one with parts of its own has them below the name.
+function Row({ label, value, children, remove }: { label: ReactNode; value: Json; children: ReactNode; remove?: { name: string; run: () => void } }) {
   return (
-    <div className="play-row">
+    <div className={isFields(value) || isList(value) ? 'play-row nested' : 'play-row'}>
       <span className="play-label">{label}</span>
       <div className="play-cell">{children}</div>
       {remove ? <button type="button" className="icon-button" aria-label={remove.name} title={remove.name} onClick={remove.run}>×</button> : <span />}
@@ -137,7 +138,7 @@ function ObjectFields({ schema, definitions, value, name, change }: Props & { va
   return (
     <div className="play-object" role="group" aria-label={name}>
       {[...value].map(([key, v]) => (
-        <Row key={key} label={key} remove={{ name: t('play.leaveOut', { name: key }), run: () => change(new Map([...value].filter(([k]) => k !== key))) }}>
+        <Row key={key} label={key} value={v} remove={{ name: t('play.leaveOut', { name: key }), run: () => change(new Map([...value].filter(([k]) => k !== key))) }}>
           <Field schema={properties[key]} definitions={definitions} value={v} name={key} change={(next) => with_(key, next)} />
         </Row>
       ))}
@@ -163,7 +164,7 @@ function MapFields({ schema, definitions, value, name, change }: Props & { value
   return (
     <div className="play-object" role="group" aria-label={name}>
       {[...value].map(([k, v]) => (
-        <Row key={k} label={<code>{JSON.stringify(k)}</code>} remove={{ name: t('play.remove', { name: k }), run: () => change(new Map([...value].filter(([x]) => x !== k))) }}>
+        <Row key={k} value={v} label={<code>{JSON.stringify(k)}</code>} remove={{ name: t('play.remove', { name: k }), run: () => change(new Map([...value].filter(([x]) => x !== k))) }}>
           <Field schema={inner} definitions={definitions} value={v} name={k} change={(next) => change(new Map([...value].map(([x, w]) => [x, x === k ? next : w])))} />
         </Row>
       ))}
@@ -181,7 +182,7 @@ function List({ schema, definitions, value, name, change }: Props & { value: rea
   return (
     <div className="play-object" role="group" aria-label={name}>
       {value.map((v, i) => (
-        <Row key={i} label={fixed ? t('play.argument', { n: i + 1 }) : `[${i}]`} {...(fixed ? {} : { remove: { name: t('play.remove', { name: `${name} ${i}` }), run: () => change(value.filter((_, n) => n !== i)) } })}>
+        <Row key={i} value={v} label={fixed ? t('play.argument', { n: i + 1 }) : `[${i}]`} {...(fixed ? {} : { remove: { name: t('play.remove', { name: `${name} ${i}` }), run: () => change(value.filter((_, n) => n !== i)) } })}>
           <Field schema={fixed?.[i] ?? schema?.items} definitions={definitions} value={v} name={fixed ? t('play.argument', { n: i + 1 }) : `${name} ${i}`} change={(next) => change(value.map((w, n) => (n === i ? next : w)))} />
         </Row>
       ))}

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState, type KeyboardEvent } from 'react'
+import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import type { CallAnswer, CallRequest, MethodSchema, Pair, Playground } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
 import { count, duration, time } from '../format.ts'
@@ -39,7 +39,7 @@ export default function PlaygroundScreen() {
   const replay = ({ request }: Entry) => {
     const next = { n: draft.n + 1, arguments: request.arguments ?? '', metadata: request.metadata ?? [] }
     if (request.list !== list) handed = { list: request.list, draft: next }
-    setParams({ list: request.list, method: request.method, instance: request.instance ?? '', protocol: request.protocol ?? '', timeout: request.timeout ? String(request.timeout / 1e9) : '', args: '' })
+    setParams({ list: request.list, method: request.method, at: request.instance ?? '', protocol: request.protocol ?? '', timeout: request.timeout ? String(request.timeout / 1e9) : '', args: '' })
     setDraft(next)
   }
   return (
@@ -64,15 +64,19 @@ interface ListProps {
 function List({ list, method, draft, choose, remember }: ListProps) {
   const { t } = useT()
   const { params } = useRoute()
-  const { value, error, again } = usePolled('Playground', { list, instance: params['instance'] ?? '' }, 0)
-  if (!value) return <Waiting error={error} again={again} />
-  const methods = (value.schema?.methods ?? []).filter((m) => !m.method.startsWith('grpc.'))
+  const { value, error, again } = usePolled('Playground', { list, instance: params['at'] ?? '' }, 0)
+  const last = useRef(value) // while another instance is asked, what is entered must stay
+  if (value) last.current = value
+  const place = value ?? last.current
+  if (!place) return <Waiting error={error} again={again} />
+  const methods = (place.schema?.methods ?? []).filter((m) => !m.method.startsWith('grpc.'))
   const chosen = methods.find((m) => m.method === method)
   return (
     <>
       <MethodPicker key={method} methods={methods} method={method} choose={choose} />
-      {value.error ? <p className="faint" role="status">{t('play.noSchema', { error: value.error })}</p> : null}
-      {method === '' ? <p className="empty">{t('play.chooseMethod')}</p> : <Request key={`${method} ${draft.n}`} list={list} method={method} schema={chosen} place={value} draft={draft} remember={remember} />}
+      {error ? <Problem error={error} again={again} /> : null}
+      {place.error ? <p className="faint" role="status">{t('play.noSchema', { error: place.error })}</p> : null}
+      {method === '' ? <p className="empty">{t('play.chooseMethod')}</p> : <Request key={`${method} ${draft.n}`} list={list} method={method} schema={chosen} place={place} draft={draft} remember={remember} />}
     </>
   )
 }
@@ -135,7 +139,7 @@ function Request({ list, method, schema, place, draft, remember }: RequestProps)
   const timeout = Number(params['timeout'] ?? '') || 0
   const request: CallRequest = {
     list, method, arguments: text.trim(), several: schema ? schema.arguments !== 1 && !stream : false, last: stream && schema?.kind === 'server stream',
-    metadata: metadata.filter((p) => p.key !== ''), timeout: Math.round(timeout * 1e9), instance: params['instance'] ?? '', protocol,
+    metadata: metadata.filter((p) => p.key !== ''), timeout: Math.round(timeout * 1e9), instance: params['at'] ?? '', protocol,
   }
   const busy = run.state.phase === 'running'
   const allowed = !session || (may(session, 'developer') && !session.readOnly)
@@ -218,13 +222,13 @@ function Options({ place, stream }: { place: Playground; stream: boolean }) {
   const { t } = useT()
   const { params } = useRoute()
   const instances = place.instances ?? []
-  const instance = params['instance'] ?? ''
+  const instance = params['at'] ?? ''
   const protocol = params['protocol'] || own
   const of = instances.find((i) => i.id === instance)?.protocols ?? place.protocols ?? []
   return (
     <div className="field-row">
       <label className="field"><span>{t('instance')}</span>
-        <select value={instance} onChange={(event) => setParams({ instance: event.target.value })}>
+        <select value={instance} onChange={(event) => setParams({ at: event.target.value })}>
           <option value="">{t('play.balancer')}</option>
           {instance !== '' && !instances.some((i) => i.id === instance) ? <option value={instance}>{instance}</option> : null}
           {instances.map((i) => <option key={i.id} value={i.id}>{i.state === 'enabled' ? i.id : `${i.id} (${i.state})`}</option>)}

@@ -4,6 +4,8 @@ import { usePolled } from '../api/use.ts'
 import { filterInstances } from '../filter.ts'
 import { count, duration, failedShare, isTime, rate, share, shortList, target, time } from '../format.ts'
 import { useT, type T } from '../i18n/index.tsx'
+import { print } from '../play/json.ts'
+import { exact } from '../play/schema.ts'
 import { Link, setParams, useRoute } from '../route.tsx'
 import { mayEdit, sourceOf, useSession } from '../session.tsx'
 import { Chart } from '../ui/chart.tsx'
@@ -96,7 +98,7 @@ function MethodCharts({ m, list, instance }: { m: MethodFigure; list: string; in
     { label: t('overview.failed'), values: (seconds ?? []).map((s) => s.failed), color: '--series-2', dash: [5, 3] },
   ], [seconds, t])
   return (
-    <Panel title={m.method} className="method-charts" actions={<Link view="playground" params={{ list, instance, method: m.method }}>{t('play.try')}</Link>}>
+    <Panel title={m.method} className="method-charts" actions={<Link view="playground" params={{ list, at: instance, method: m.method }}>{t('play.try')}</Link>}>
       <div className="columns two">
         {x.length > 1 ? <Chart title={t('overview.lastMinute')} x={x} series={series} format={rate} height={190} /> : null}
         <Heat title={t('heat')} heat={m.heat} window={m.heatWindow ?? 1e9} />
@@ -231,16 +233,16 @@ function Schema({ list, service }: { list: string; service: string }) {
   if (methods.length === 0) return <p className="empty">{value.error ?? t('schema.empty')}</p>
   return (
     <>
-      <ul className="lines">
+      <Panel title={t('methods')}><ul className="lines">
         {methods.map((m) => (
           <li key={m.method}>
             <span className="line-head"><b>{m.method}</b> <span className="faint">{[m.kind, m.safe ? t('play.safe') : ''].filter(Boolean).join(' · ')}</span> <Link view="playground" params={{ list, method: m.method }}>{t('play.try')}</Link></span>
-            <span className="faint">{t('schema.request')} <code>{m.requestMessage || JSON.stringify(m.request)}</code></span>
-            <span className="faint">{t('schema.response')} <code>{m.responseMessage || JSON.stringify(m.response)}</code></span>
+            <span className="faint">{t('schema.request')} <code>{m.requestMessage || print(exact(m.request), false)}</code></span>
+            <span className="faint">{t('schema.response')} <code>{m.responseMessage || print(exact(m.response), false)}</code></span>
           </li>
         ))}
-      </ul>
-      <Panel title={t('schema.definitions')}><pre className="code" tabIndex={0}>{JSON.stringify(value.schema?.definitions ?? {}, null, 2)}</pre></Panel>
+      </ul></Panel>
+      <Panel title={t('schema.definitions')}><pre className="code" tabIndex={0}>{print(exact(value.schema?.definitions ?? {}))}</pre></Panel>
     </>
   )
 }
