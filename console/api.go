@@ -21,7 +21,8 @@ type Session struct {
 	Role     string   `json:"role"`     // viewer, developer, operator, administrator
 	ReadOnly bool     `json:"readOnly"` // nobody may write: no authorizer is set
 	Sources  []Source `json:"sources"`
-	Version  string   `json:"version"` // of the console
+	Version  string   `json:"version"`            // of the console
+	TraceURL string   `json:"traceURL,omitempty"` // Config.TraceURL
 }
 
 // Source is a registry that the console reads.
@@ -101,6 +102,8 @@ type Service struct {
 // State is the state of an instance: enabled, disabled, draining, or silent for one whose admin
 // API ought to answer and does not.
 type State string
+
+const stateSilent State = "silent"
 
 // InstanceRow is an instance in a list.
 type InstanceRow struct {
@@ -218,6 +221,8 @@ type EditRequest struct {
 	DryRun  bool                `json:"dryRun,omitempty"`  // only say what would happen
 }
 
+func (r *EditRequest) isDryRun() bool { return r.DryRun }
+
 // Edit is what a change does, or would do.
 type Edit struct {
 	Revision string        `json:"revision,omitempty"`
@@ -254,6 +259,8 @@ type PutPolicyRequest struct {
 	Why    string `json:"why"`
 	DryRun bool   `json:"dryRun,omitempty"`
 }
+
+func (r *PutPolicyRequest) isDryRun() bool { return r.DryRun }
 
 // RestoreRequest is the request of Restore, which brings back an earlier revision of a document.
 type RestoreRequest struct {

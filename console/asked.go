@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,12 +41,32 @@ func (c *Console) passOn(ctx context.Context, u User, req *AskRequest) (*json.Ra
 	if len(req.Request) == 0 {
 		req.Request = json.RawMessage("{}")
 	}
+	if need >= admin.Operator {
+		if req.Request, err = signed(u, req.Request); err != nil {
+			return nil, err
+		}
+	}
 	l, err := c.asker.take(&row.Instance)
 	if err != nil {
 		return nil, err
 	}
 	defer c.asker.give(l)
 	return client.Invoke[json.RawMessage](ctx, l.c, admin.Service+"."+req.Method, req.Request, client.Timeout(profileTimeout))
+}
+
+// signed returns the request of a change with the name of the user before its reason: the instance
+// knows only the console, and its list of changes is to say who made them.
+func signed(u User, request json.RawMessage) (json.RawMessage, error) {
+	fields := map[string]any{}
+	if err := json.Unmarshal(request, &fields); err != nil {
+		return nil, tandem.Errorf(tandem.InvalidArgument, "%v", err)
+	}
+	why, _ := fields["why"].(string)
+	if strings.TrimSpace(why) == "" {
+		return nil, tandem.Errorf(tandem.InvalidArgument, "a change needs a reason: why")
+	}
+	fields["why"] = u.Name + ": " + why
+	return json.Marshal(fields)
 }
 
 // profile gets a profile of an instance.
@@ -69,6 +90,11 @@ func (c *Console) serveTap(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	if u, err := c.user(r); err == nil {
+		if l := c.loginOf(r, u); l != nil { // a tap ends with the login that began it
+			defer context.AfterFunc(l.ctx, cancel)()
+		}
+	}
 	events := make(chan TapEvent)
 	var wg sync.WaitGroup
 	for i := range rows {
@@ -103,11 +129,7 @@ func (c *Console) tapRequest(w http.ResponseWriter, r *http.Request) (*TapReques
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(req); err != nil {
 		return nil, nil, tandem.Errorf(tandem.InvalidArgument, "%v", err)
 	}
-	need := admin.Developer
-	if req.Tap.Payload {
-		need = admin.Administrator
-	}
-	if err := allow(u, need); err != nil {
+	if err := allow(u, tapRole(req.Tap.Payload)); err != nil {
 		return nil, nil, err
 	}
 	l, err := c.list(req.List)
@@ -121,6 +143,14 @@ func (c *Console) tapRequest(w http.ResponseWriter, r *http.Request) (*TapReques
 		return nil, nil, tandem.Errorf(tandem.NotFound, "no instance there has the admin API")
 	}
 	return req, rows[:min(len(rows), maxTapped)], nil
+}
+
+// tapRole returns the role that Tap needs, with messages or without.
+func tapRole(payload bool) admin.Role {
+	if payload {
+		return admin.Administrator
+	}
+	return admin.Developer
 }
 
 // tap sends the calls of one instance to events.

@@ -219,6 +219,14 @@ func describe(name string, body []byte) *Record {
 		})
 	case "Ask":
 		return describeAs(body, describeAsk)
+	case "RefuseUser":
+		return describeAs(body, func(req *RefuseUserRequest) *Record {
+			return unlessDry(req.DryRun, Record{What: "end the sessions of " + req.Name, Why: req.Why})
+		})
+	case "AdmitUser":
+		return describeAs(body, func(req *AdmitUserRequest) *Record { return &Record{What: "let " + req.Name + " in again"} })
+	case "Logout":
+		return &Record{What: "log out"}
 	}
 	return nil
 }

@@ -209,9 +209,10 @@ type audited struct {
 	told []Record // by Config.Audit
 }
 
-// as lets a request come from a user.
-func as(name string) func(*http.Request) {
-	return func(r *http.Request) { r.Header.Set("X-User", name) }
+// basicUser returns the name that as has given a request.
+func basicUser(r *http.Request) string {
+	name, _, _ := r.BasicAuth()
+	return name
 }
 
 func newAudited(t *testing.T) *audited {
@@ -225,7 +226,7 @@ func newAudited(t *testing.T) *audited {
 			a.told = append(a.told, r)
 		},
 		Authorizer: func(r *http.Request) (User, error) {
-			if u, ok := users[r.Header.Get("X-User")]; ok {
+			if u, ok := users[basicUser(r)]; ok {
 				return u, nil
 			}
 			return User{}, errors.New("who are you?")

@@ -24,7 +24,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,15 +74,21 @@ type Config struct {
 	// DialFor returns options by protocol, after those of Dial, such as a TLS configuration that
 	// offers h2 for gRPC; nil for none.
 	DialFor func(protocol string) []client.Option
-	Log     *slog.Logger // nil for none
+	// TraceURL is the address of a trace in another program, such as Jaeger, Tempo or Grafana,
+	// with {trace} in the place of the ID: https://jaeger.example.com/trace/{trace}. "" for none.
+	TraceURL string
+	// LogoutURL is where users log out whom an Authorizer lets in; "" if there is no such address.
+	LogoutURL string
+	Log       *slog.Logger // nil for none
 }
 
 // Console is a console. It is safe for concurrent use.
 type Console struct {
-	cfg   Config
-	token string
-	key   []byte // signs cookies
-	pages http.Handler
+	cfg    Config
+	token  string
+	cookie string // name of the cookie: browsers send those of all ports of a host
+	logins logins
+	pages  http.Handler
 
 	sources []*source
 	asker   *asker
@@ -105,7 +113,10 @@ func New(cfg Config) (*Console, error) {
 	if len(cfg.Sources) == 0 {
 		return nil, errors.New("console: no registry to show")
 	}
-	c := &Console{cfg: cfg, token: rand.Text(), key: []byte(rand.Text() + rand.Text()), hosts: slices.Clone(cfg.Hosts)}
+	if err := checkAddresses(cfg); err != nil {
+		return nil, err
+	}
+	c := &Console{cfg: cfg, token: rand.Text(), cookie: "tandem-console-" + rand.Text()[:8], hosts: slices.Clone(cfg.Hosts)}
 	c.cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.asker = newAsker(cfg.Dial)
@@ -127,6 +138,27 @@ func New(cfg Config) (*Console, error) {
 	}
 	c.wg.Go(c.look)
 	return c, nil
+}
+
+// traceID is what stands for the ID in Config.TraceURL.
+const traceID = "{trace}"
+
+// checkAddresses returns an error unless the addresses of other programs are ones that a browser
+// may open.
+func checkAddresses(cfg Config) error {
+	if cfg.TraceURL != "" && !strings.Contains(cfg.TraceURL, traceID) {
+		return fmt.Errorf("console: TraceURL %q has no %s, which stands for the ID", cfg.TraceURL, traceID)
+	}
+	for name, text := range map[string]string{"TraceURL": strings.ReplaceAll(cfg.TraceURL, traceID, "0"), "LogoutURL": cfg.LogoutURL} {
+		u, err := url.Parse(text)
+		if err == nil && text != "" && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+			err = errors.New("want http://HOST or https://HOST")
+		}
+		if err != nil {
+			return fmt.Errorf("console: %s %q: %w", name, text, err)
+		}
+	}
+	return nil
 }
 
 // Close ends what the console has begun.

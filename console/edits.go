@@ -108,19 +108,15 @@ func (c *Console) preview(ctx context.Context, l *list, e *override.Editor, req 
 	instances := slices.Clone(l.instances)
 	l.mu.Unlock()
 	before, after := rowsOf(l.name, instances, now, at), rowsOf(l.name, instances, next, at)
+	out := &Edit{Rows: []InstanceRow{}, Left: enabled(after)} // silent ones, which addFigures tells apart, get calls too
+	had := enabled(before)
 	c.addFigures(before, "")
+	c.addFigures(after, "")
 	registered := byID(instances) // labels match these
-	out := &Edit{Rows: []InstanceRow{}}
-	all, touched, had := 0.0, 0.0, 0
+	all, touched := 0.0, 0.0
 	for i := range before {
 		b, a := &before[i], after[i]
 		all += b.Rate
-		if b.State == State(override.Enabled) {
-			had++
-		}
-		if a.State == State(override.Enabled) {
-			out.Left++
-		}
 		if a.State == b.State && !setsWeight(req.Set, registered[a.ID]) && a.Set == b.Set && maps.Equal(a.Tags, b.Tags) {
 			continue
 		}
@@ -133,6 +129,16 @@ func (c *Console) preview(ctx context.Context, l *list, e *override.Editor, req 
 	}
 	out.Empties = out.Left == 0 && had > 0
 	return out, nil
+}
+
+// enabled returns how many instances are enabled.
+func enabled(rows []InstanceRow) (n int) {
+	for i := range rows {
+		if rows[i].State == State(override.Enabled) {
+			n++
+		}
+	}
+	return n
 }
 
 // byID returns instances by their IDs.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/admin"
+	"github.com/tandem-rpc/tandem/override"
 )
 
 const (
@@ -25,6 +26,14 @@ type sample struct {
 	clients map[string][]admin.MethodFigure // what it calls, by client
 	info    *admin.Info
 	err     error
+	failed  int // times in a row that it did not answer
+}
+
+// isSilent reports whether the instance does not answer. It may be late once; and one that refuses
+// the console does answer.
+func (s *sample) isSilent() bool {
+	code := tandem.CodeOf(s.err)
+	return s.failed > 1 && (code == tandem.Unavailable || code == tandem.DeadlineExceeded)
 }
 
 // figures are the latest samples, by list and instance.
@@ -99,14 +108,20 @@ func (c *Console) refresh(ctx context.Context, rows []InstanceRow) {
 		k := figureKey{r.List, r.ID}
 		if s := c.figures.get(k); s != nil {
 			good := figuresFor
-			if s.err != nil {
+			if s.failed > 1 {
 				good = retryAfter
 			}
 			if time.Since(s.at) < good {
 				continue
 			}
 		}
-		wg.Go(func() { c.figures.put(k, c.sampleOf(ctx, &r.Instance)) })
+		wg.Go(func() {
+			next := c.sampleOf(ctx, &r.Instance)
+			if before := c.figures.get(k); before != nil && next.err != nil {
+				next.failed += before.failed
+			}
+			c.figures.put(k, next)
+		})
 	}
 	wg.Wait()
 }
@@ -115,12 +130,13 @@ func (c *Console) refresh(ctx context.Context, rows []InstanceRow) {
 func (c *Console) sampleOf(ctx context.Context, in *tandem.Instance) *sample {
 	s := &sample{at: time.Now(), clients: map[string][]admin.MethodFigure{}}
 	if s.info, s.err = ask[admin.Info](ctx, c.asker, in, "Info", admin.InfoRequest{}); s.err != nil {
+		s.failed = 1
 		return s
 	}
 	req := admin.MethodsRequest{Series: true, Times: true}
 	m, err := ask[admin.Methods](ctx, c.asker, in, "Methods", req)
 	if err != nil {
-		s.err = err
+		s.err, s.failed = err, 1
 		return s
 	}
 	s.methods = m.Methods
@@ -147,6 +163,9 @@ func (c *Console) addFigures(rows []InstanceRow, service string) {
 			r.addLoad()
 		case s.err != nil:
 			r.Error = short(s.err)
+			if s.isSilent() && r.State == State(override.Enabled) {
+				r.State = stateSilent
+			}
 			r.addLoad()
 		default:
 			r.Admin = true

@@ -45,15 +45,7 @@ const maxForce = 200
 // longestForce is how long processes let a breaker be forced.
 const longestForce = 24 * time.Hour
 
-// forceAllowed lets viewers look at what forcing would do.
-func (c *Console) forceAllowed(ctx context.Context, u User, req *ForceRequest) (*Force, error) {
-	if !req.DryRun {
-		if err := allow(u, admin.Operator); err != nil {
-			return nil, err
-		}
-	}
-	return c.force(ctx, u, req)
-}
+func (r *ForceRequest) isDryRun() bool { return r.DryRun }
 
 // force keeps breakers in a state, or says what that would do.
 func (c *Console) force(ctx context.Context, u User, req *ForceRequest) (*Force, error) {

@@ -125,26 +125,44 @@ func (in *inside) forceOf(client, instance string) *admin.Change {
 	return nil
 }
 
-// processes returns the instances whose admin API is asked: all that have one, or those of one list
-// and of the processes that are known to call it. all is how many there are.
-func (c *Console) processes(of *list) (rows []InstanceRow, all int) {
-	callers := map[figureKey]bool{}
+// processes returns the processes that may know calls of a list: its instances, and those that
+// call them. For nil it returns all. A process in several lists is there once. without is how many have
+// no admin API.
+func (c *Console) processes(of *list) (all []InstanceRow, without int) {
+	seen := map[string]bool{}
+	add := func(r *InstanceRow) {
+		if !answers(&r.Instance) {
+			without++
+			return
+		}
+		target, err := targetOf(&r.Instance)
+		if err != nil {
+			target = r.List + "\n" + r.ID // the error is said when it is asked
+		}
+		if !seen[target] {
+			seen[target] = true
+			all = append(all, *r)
+		}
+	}
+	lists := c.lists()
 	if of != nil {
-		for _, consumer := range c.consumers(of) {
-			callers[figureKey{consumer.List, consumer.Instance}] = true
+		lists = []*list{of}
+	}
+	for _, l := range lists {
+		rows := l.rows()
+		for i := range rows {
+			add(&rows[i])
 		}
 	}
-	for _, l := range c.lists() {
-		for _, r := range l.rows() {
-			if !answers(&r.Instance) || of != nil && l != of && !callers[figureKey{r.List, r.ID}] {
-				continue
-			}
-			if all++; len(rows) < lookAll {
-				rows = append(rows, r)
-			}
+	if of == nil {
+		return all, without
+	}
+	for _, consumer := range c.consumers(of) {
+		if _, row, err := c.instanceRow(consumer.List, consumer.Instance); err == nil {
+			add(row)
 		}
 	}
-	return rows, all
+	return all, without
 }
 
 // listsByTarget returns the lists by the part of their names that says which list it is, without

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -358,7 +359,7 @@ func (c *Console) call(ctx context.Context, u User, req *CallRequest) (*CallAnsw
 			return nil, err
 		}
 	}
-	c.recordCall(u, req, out)
+	c.recordCall(ctx, u, req, out)
 	return out, nil
 }
 
@@ -378,8 +379,12 @@ func answerOf(err error, e *client.Explanation, trailer tandem.Metadata) *CallAn
 	return out
 }
 
-// recordCall writes a call to the log, without its arguments.
-func (c *Console) recordCall(u User, req *CallRequest, out *CallAnswer) {
-	c.cfg.Log.Info("playground call", "user", u.Name, "list", req.List, "method", req.Method,
-		"instance", cmp.Or(out.Instance, req.Instance), "protocol", cmp.Or(req.Protocol, ownName), "code", out.Code, "took", out.Took)
+// recordCall records a call without its arguments. Whether it changes something only its method knows.
+func (c *Console) recordCall(ctx context.Context, u User, req *CallRequest, out *CallAnswer) {
+	rec := Record{Who: u.Name, Role: u.Role.String(), Method: "Call", List: req.List}
+	if own := ownLogin(ctx); own != nil {
+		rec.From = own.address
+	}
+	rec.What = fmt.Sprintf("call of %s at %s by %s: %s", req.Method, cmp.Or(out.Instance, req.Instance, "no instance"), cmp.Or(req.Protocol, ownName), out.Code)
+	c.record(ctx, rec)
 }

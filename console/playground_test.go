@@ -176,7 +176,7 @@ func TestPlayground(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if text := c.log.String(); !strings.Contains(text, "user=ann list="+c.list+" method=Toys.Same instance=t1") || strings.Contains(text, "9007199254740993") || !strings.Contains(text, "code=") {
+	if text := c.log.String(); !strings.Contains(text, "who=ann") || !strings.Contains(text, "list="+c.list+` what="call of Toys.Same at t1 by `) || strings.Contains(text, "9007199254740993") {
 		t.Errorf("the log: %.500s", text)
 	}
 }

@@ -105,7 +105,7 @@ func (c *Console) serveStream(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil {
 		end.Code = tandem.Canceled.String() // by the page
 	}
-	c.recordCall(u, req, end)
+	c.recordCall(ctx, u, req, end)
 	_ = out.write(StreamEvent{End: end}) // the page may be gone
 }
 

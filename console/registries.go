@@ -181,7 +181,9 @@ func (s *source) view() RegistryView {
 func (c *Console) listView(ctx context.Context, l *list) *ListView {
 	var read *listRead
 	var known []*inside
-	rows, all := c.processes(l)
+	rows, _ := c.processes(l)
+	all := len(rows)
+	rows = rows[:min(all, lookAll)]
 	var wg sync.WaitGroup
 	wg.Go(func() { read = c.readList(ctx, l) })
 	wg.Go(func() { known = c.insides(ctx, rows) })

@@ -109,7 +109,9 @@ func (c *Console) resilience(ctx context.Context, _ User, req *ResilienceRequest
 		}
 		of = l
 	}
-	rows, all := c.processes(of)
+	rows, _ := c.processes(of)
+	all := len(rows)
+	rows = rows[:min(all, lookAll)]
 	out.Processes, out.Asked = all, len(rows)
 	known := c.insides(ctx, rows)
 	for _, in := range known {

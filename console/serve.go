@@ -23,13 +23,14 @@ const (
 
 // method is a method that the page calls.
 type method struct {
-	need admin.Role
-	call func(ctx context.Context, u User, body []byte) (any, error)
+	need    admin.Role
+	preview bool // with dryRun it only says what would happen, which viewers may ask
+	call    func(ctx context.Context, u User, body []byte) (any, error)
 }
 
 // typed returns a method that decodes its request.
 func typed[Req, Resp any](need admin.Role, f func(context.Context, User, *Req) (*Resp, error)) method {
-	return method{need, func(ctx context.Context, u User, body []byte) (any, error) {
+	return method{need: need, call: func(ctx context.Context, u User, body []byte) (any, error) {
 		req := new(Req)
 		if len(body) > 0 {
 			if err := json.Unmarshal(body, req); err != nil {
@@ -38,6 +39,23 @@ func typed[Req, Resp any](need admin.Role, f func(context.Context, User, *Req) (
 		}
 		return f(ctx, u, req)
 	}}
+}
+
+// dryRunner is a request that may ask what a change would do, without making it.
+type dryRunner interface{ isDryRun() bool }
+
+// previewed returns a method that viewers may call for a dry run, and others only with a role.
+func previewed[Req, Resp any](need admin.Role, f func(context.Context, User, *Req) (*Resp, error)) method {
+	m := typed(need, func(ctx context.Context, u User, req *Req) (*Resp, error) {
+		if d, ok := any(req).(dryRunner); !ok || !d.isDryRun() {
+			if err := allow(u, need); err != nil {
+				return nil, err
+			}
+		}
+		return f(ctx, u, req)
+	})
+	m.preview = true
+	return m
 }
 
 // methods returns the methods by name.
@@ -49,44 +67,32 @@ func (c *Console) methods() map[string]method {
 		"Service":   typed(admin.Viewer, c.service),
 		"Instance":  typed(admin.Viewer, c.instance),
 		"Changes":   typed(admin.Viewer, c.changes),
-		"Edit":      typed(admin.Viewer, c.editAllowed),
+		"Edit":      previewed(admin.Operator, c.edit),
 		"Restore":   typed(admin.Operator, c.restore),
 		"Ask":       typed(admin.Viewer, c.passOn),
 		"Profile":   typed(admin.Developer, c.profile),
 		"Topology":  typed(admin.Viewer, c.topology),
 		"Policy":    typed(admin.Viewer, c.policy),
-		"PutPolicy": typed(admin.Viewer, c.putPolicyAllowed),
+		"PutPolicy": previewed(admin.Operator, c.putPolicy),
 
 		"Resilience":   typed(admin.Viewer, c.resilience),
-		"ForceBreaker": typed(admin.Viewer, c.forceAllowed),
+		"ForceBreaker": previewed(admin.Operator, c.force),
 		"Registry":     typed(admin.Viewer, c.registry),
 		"Audit":        typed(admin.Viewer, c.auditTrail),
 		"Detail":       typed(admin.Viewer, c.detail),
 		"Undo":         typed(admin.Operator, c.undo),
-		"Playground":   typed(admin.Viewer, c.playground),
-		"Call":         typed(admin.Developer, c.call),
-		"Send":         typed(admin.Developer, c.send),
-	}
-}
 
-// editAllowed lets viewers look at what a change would do.
-func (c *Console) editAllowed(ctx context.Context, u User, req *EditRequest) (*Edit, error) {
-	if !req.DryRun {
-		if err := allow(u, admin.Operator); err != nil {
-			return nil, err
-		}
-	}
-	return c.edit(ctx, u, req)
-}
+		"Playground": typed(admin.Viewer, c.playground),
+		"Call":       typed(admin.Developer, c.call),
+		"Send":       typed(admin.Developer, c.send),
+		"Traces":     typed(admin.Developer, c.traces),
+		"Trace":      typed(admin.Developer, c.trace),
 
-// putPolicyAllowed lets viewers check a policy.
-func (c *Console) putPolicyAllowed(ctx context.Context, u User, req *PutPolicyRequest) (*PolicyView, error) {
-	if !req.DryRun {
-		if err := allow(u, admin.Operator); err != nil {
-			return nil, err
-		}
+		"Access":     typed(admin.Viewer, c.access),
+		"Logout":     typed(admin.Viewer, c.logout),
+		"RefuseUser": previewed(admin.Administrator, c.refuseUser),
+		"AdmitUser":  typed(admin.Administrator, c.admitUser),
 	}
-	return c.putPolicy(ctx, u, req)
 }
 
 func allow(u User, need admin.Role) error {
@@ -100,7 +106,7 @@ func allow(u User, need admin.Role) error {
 type SessionRequest struct{}
 
 func (c *Console) session(_ context.Context, u User, _ *SessionRequest) (*Session, error) {
-	s := &Session{Name: u.Name, Role: u.Role.String(), ReadOnly: c.cfg.Authorizer == nil && c.cfg.Writer == "", Sources: c.states()}
+	s := &Session{Name: u.Name, Role: u.Role.String(), ReadOnly: c.cfg.Authorizer == nil && c.cfg.Writer == "", Sources: c.states(), TraceURL: c.cfg.TraceURL}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		s.Version = b.Main.Version
 	}
@@ -147,11 +153,15 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // called calls a method for a user.
-func (*Console) called(r *http.Request, m method, u User, body []byte) (any, error) {
-	if err := allow(u, max(m.need, admin.Viewer)); err != nil {
+func (c *Console) called(r *http.Request, m method, u User, body []byte) (any, error) {
+	need := max(m.need, admin.Viewer)
+	if m.preview {
+		need = admin.Viewer
+	}
+	if err := allow(u, need); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r.PathValue("name")))
+	ctx, cancel := context.WithTimeout(withLogin(r.Context(), c.loginOf(r, u)), timeoutOf(r.PathValue("name")))
 	defer cancel()
 	answer, err := m.call(ctx, u, body)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -1,26 +1,20 @@
 package console
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem/admin"
 )
 
-const (
-	cookieName = "tandem-console"
-	cookieLife = 12 * time.Hour
-)
+// cookieLife is how long the one-time token lets a browser in.
+const cookieLife = 12 * time.Hour
 
 var (
 	errWrongHost = errors.New("this console has another name: see Config.Hosts")
@@ -88,10 +82,11 @@ func isLoopback(a net.Addr) bool {
 	return a.Network() == "unix" || err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// enter exchanges the one-time token for a cookie, or serves the page.
+// enter exchanges the one-time token for a cookie, or serves the page. HEAD, which programs send to
+// look at an address before they open it, leaves the token as it is.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	given := r.URL.Query().Get("token")
-	if given == "" {
+	if given == "" || r.Method == http.MethodHead {
 		c.pages.ServeHTTP(w, r)
 		return
 	}
@@ -106,40 +101,43 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	}
 	c.auditLogin(r, nil)
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure where there is TLS: browsers keep no secure cookie of plain http
-		Name: cookieName, Value: c.sign(time.Now().Add(cookieLife)), Path: "/", MaxAge: int(cookieLife.Seconds()),
+		Name: c.cookie, Value: c.logins.begin(c.ctx, r, c.holder()), Path: "/", MaxAge: int(cookieLife.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	http.Redirect(w, r, "./", http.StatusSeeOther)
 }
 
-// sign returns the value of a cookie that is valid until then.
-func (c *Console) sign(until time.Time) string {
-	end := strconv.FormatInt(until.Unix(), 10)
-	mac := hmac.New(sha256.New, c.key)
-	mac.Write([]byte(end))
-	return end + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+// holder returns the user that the holder of the token is.
+func (c *Console) holder() User {
+	if c.cfg.Writer != "" {
+		return User{c.cfg.Writer, admin.Operator}
+	}
+	return User{"", admin.Developer}
 }
 
 // user returns who sends a request.
 func (c *Console) user(r *http.Request) (User, error) {
 	if c.cfg.Authorizer != nil {
-		return c.cfg.Authorizer(r)
+		u, err := c.cfg.Authorizer(r)
+		if err != nil || u.Role == 0 {
+			return u, err
+		}
+		return u, c.logins.note(c.ctx, r, u)
 	}
-	cookie, err := r.Cookie(cookieName)
+	if l := c.loginOf(r, User{}); l != nil {
+		return l.user, nil
+	}
+	return User{}, errNoSession
+}
+
+// loginOf returns the login that a request belongs to; nil if there is none.
+func (c *Console) loginOf(r *http.Request, u User) *login {
+	if c.cfg.Authorizer != nil {
+		return c.logins.of(userKey(r, u), time.Now())
+	}
+	cookie, err := r.Cookie(c.cookie)
 	if err != nil {
-		return User{}, errNoSession
+		return nil
 	}
-	end, _, _ := strings.Cut(cookie.Value, ".")
-	seconds, err := strconv.ParseInt(end, 10, 64)
-	if err != nil {
-		return User{}, errNoSession
-	}
-	until := time.Unix(seconds, 0)
-	if subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(c.sign(until))) != 1 || time.Now().After(until) {
-		return User{}, errNoSession
-	}
-	if c.cfg.Writer != "" {
-		return User{c.cfg.Writer, admin.Operator}, nil
-	}
-	return User{"", admin.Developer}, nil
+	return c.logins.of(cookie.Value, time.Now())
 }
