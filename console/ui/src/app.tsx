@@ -4,7 +4,7 @@ import type { Session } from './api/types.ts'
 import { time } from './format.ts'
 import { useT, type Key } from './i18n/index.tsx'
 import { Link, useRoute, type View } from './route.tsx'
-import { SessionContext } from './session.tsx'
+import { roleName, SessionContext } from './session.tsx'
 import { setTheme, theme, type Theme } from './theme.ts'
 import { ToastProvider } from './toast.tsx'
 import { Loading, Problem } from './ui/parts.tsx'
@@ -22,10 +22,12 @@ const screens: Record<View, ComponentType> = {
   playground: lazy(() => import('./screens/playground.tsx')),
   registry: lazy(() => import('./screens/registry.tsx')),
   audit: lazy(() => import('./screens/audit.tsx')),
+  traces: lazy(() => import('./screens/traces.tsx')),
+  access: lazy(() => import('./screens/access.tsx')),
 }
 const Palette = lazy(() => import('./screens/palette.tsx'))
 
-const entries: readonly View[] = ['overview', 'services', 'topology', 'policies', 'resilience', 'calls', 'playground', 'registry', 'audit']
+const entries: readonly View[] = ['overview', 'services', 'topology', 'policies', 'resilience', 'calls', 'traces', 'playground', 'registry', 'audit', 'access']
 
 export function App() {
   const { t } = useT()
@@ -101,7 +103,7 @@ function Header({ session, search }: { session: Session | undefined; search: () 
       <Sources session={session} />
       {session ? (
         <span className="who">
-          <b>{session.name}</b> <span>{roleName(t, session.role)}</span>
+          <Link view="access"><b>{session.name}</b> <span>{roleName(t, session.role)}</span></Link>
           {session.readOnly ? <span className="tag">{t('readOnly')}</span> : null}
         </span>
       ) : null}
@@ -122,11 +124,6 @@ function Header({ session, search }: { session: Session | undefined; search: () 
       </label>
     </header>
   )
-}
-
-function roleName(t: ReturnType<typeof useT>['t'], role: string): string {
-  const known = ['viewer', 'developer', 'operator', 'administrator']
-  return known.includes(role) ? t(('role.' + role) as Key) : role
 }
 
 // Sources says which registries are read, and whether one of them can't be.

@@ -3,7 +3,7 @@ import { useSyncExternalStore, type AnchorHTMLAttributes, type MouseEvent } from
 // The whole state of a screen is in the query of the page's address, so that the path, and with it
 // the addresses of assets and of the API, stay the same below any path.
 
-export const views = ['overview', 'services', 'service', 'instance', 'topology', 'policies', 'resilience', 'calls', 'playground', 'registry', 'audit'] as const
+export const views = ['overview', 'services', 'service', 'instance', 'topology', 'policies', 'resilience', 'calls', 'traces', 'playground', 'registry', 'audit', 'access'] as const
 export type View = (typeof views)[number]
 export type Params = Readonly<Record<string, string>>
 

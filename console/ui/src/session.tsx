@@ -1,4 +1,5 @@
 import { createContext, use } from 'react'
+import type { T } from './i18n/index.tsx'
 import type { Session, Source } from './api/types.ts'
 
 export const SessionContext = createContext<Session | undefined>(undefined)
@@ -13,6 +14,11 @@ const rank: Readonly<Record<string, number>> = { viewer: 0, developer: 1, operat
 export function may(session: Session | undefined, role: 'developer' | 'operator' | 'administrator'): boolean {
   if (!session || (session.readOnly && role !== 'developer')) return false
   return (rank[session.role] ?? 0) >= (rank[role] ?? 3)
+}
+
+// roleName is the text for a role that is known, or else its name.
+export function roleName(t: T, role: string): string {
+  return role === 'viewer' || role === 'developer' || role === 'operator' || role === 'administrator' ? t(`role.${role}`) : role
 }
 
 // sourceOf returns the source that has a list: the one with the longest name that the list's

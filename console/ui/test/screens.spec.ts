@@ -42,6 +42,9 @@ const screens: Readonly<Record<string, [address: string, ready: string]>> = {
   'a change': [query('audit', { row: 'row0' }), '.diff'],
   playground: [query('playground', { list: cart.list, method: 'Cart.Add' }), '.play-form'],
   'playground of a stream': [query('playground', { list: 'etcd://10.0.0.5:2379/search/Cart', method: 'Cart.Watch', as: 'json' }), '.play-json'],
+  traces: [query('traces', { list: cart.list }), '.table-body .tr'],
+  access: [query('access'), '.matrix tbody tr'],
+  'the form of a policy': [query('policies', { list: cart.list, as: 'form' }), '.policy-form .form-group'],
   'live calls': [query('calls', { list: cart.list }), '.bar .button'],
 }
 
@@ -112,12 +115,15 @@ const nothing: Readonly<Record<string, unknown>> = {
   Registry: { sources: null, list: { list: 'l', source: '', kind: '', at: '', entries: null, readers: null, asked: 0, processes: 0, silent: 0, documents: null, set: null } },
   Audit: { rows: null, total: 0, who: null, unread: null, skipped: 0, own: false },
   Playground: { services: null, protocols: null, instances: null, error: 'no instance has the admin API' },
+  Traces: { spans: null, asked: 0, left: 0, without: 0, full: 0, cut: 0, silent: 0, missing: null },
+  Trace: { spans: null, asked: 0, left: 0, without: 0, full: 0, cut: 0, silent: 0, missing: null },
+  Access: { by: 'token', roles: null, actions: null, lists: null },
 }
 
 it('empty answers are shown', async () => {
   const { page, context, complaints } = await open(lab)
   await context.route('**/api/*', (route) => route.fulfill({ json: nothing[new URL(route.request().url()).pathname.split('/').pop() ?? ''] ?? {} }))
-  for (const address of [...Object.values(screens).map(([a]) => a), query('topology'), query('policies'), query('calls'), query('playground'), query('playground', { list: 'l' })]) {
+  for (const address of [...Object.values(screens).map(([a]) => a), query('topology'), query('policies'), query('calls'), query('traces'), query('traces', { trace: '0'.repeat(32) }), query('playground'), query('playground', { list: 'l' })]) {
     await page.goto(lab.base + address)
     await page.waitForSelector('.main h1')
     await page.waitForTimeout(100)

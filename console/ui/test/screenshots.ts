@@ -23,6 +23,9 @@ const screens: Readonly<Record<string, string>> = {
   profiles: query('instance', { ...cart, instance: 'cart-5af-2', tab: 'profiles' }),
   policies: query('policies', { list: cart.list }),
   topology: query('topology', { center: 'Order', hops: '1' }),
+  traces: query('traces', { list: cart.list }),
+  access: query('access'),
+  policyForm: query('policies', { list: cart.list, as: 'form' }),
   calls: query('calls', { list: cart.list }),
   resilience: query('resilience'),
   resilienceBreakers: query('resilience', { list: trouble }),
@@ -71,6 +74,21 @@ for (const look of [{ theme: 'light', language: 'en' }, { theme: 'dark', languag
     await page.locator('.tag-row input').nth(1).fill('node-9')
     await page.waitForSelector('.effect code')
     await page.screenshot({ path: `${out}tags-${look.theme}-${look.language}.png` })
+  }
+  if ('trace'.includes(wanted)) {
+    for (const as of ['waterfall', 'table']) {
+      await page.goto(lab.base + query('traces', { list: cart.list, as }))
+      await page.locator('.table-body a').nth(2).click()
+      await page.waitForSelector('.tab-list')
+      await page.waitForTimeout(500)
+      await page.screenshot({ path: `${out}trace-${as}-${look.theme}-${look.language}.png` })
+    }
+  }
+  if ('level'.includes(wanted)) {
+    await page.goto(lab.base + screens['instance'])
+    await page.locator('.facts .plain').click()
+    await page.locator('.dialog select').selectOption('DEBUG')
+    await page.screenshot({ path: `${out}level-${look.theme}-${look.language}.png` })
   }
   for (const c of complaints) console.error(look.theme, c)
   await context.close()

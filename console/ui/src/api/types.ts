@@ -14,6 +14,7 @@ export interface Session {
   readOnly: boolean
   sources: List<Source>
   version: string
+  traceURL?: string
 }
 
 export interface Source {
@@ -353,6 +354,7 @@ export interface TapEvent {
   took: Nanos
   code: string
   error?: string
+  attempts?: List<SpanAttempt>
   kind: string
   metadata?: Readonly<Record<string, string>> | null
   request?: unknown
@@ -607,6 +609,14 @@ export interface Calls {
   Playground: [{ list: string; instance?: string }, Playground]
   Call: [CallRequest, CallAnswer]
   Send: [{ id: string; message?: string; last?: boolean }, { messages: number; closed: boolean }]
+  // Traces, Access, log level
+  Traces: [TracesRequest, Gathered]
+  Trace: [{ trace: string; list?: string }, Gathered]
+  Access: [Record<string, never>, Access]
+  Logout: [Record<string, never>, unknown]
+  RefuseUser: [{ name: string; why: string; dryRun?: boolean }, RefusedUser]
+  AdmitUser: [{ name: string }, unknown]
+  Ask: [{ list: string; instance: string; method: string; request: unknown }, unknown]
 }
 
 export type Name = keyof Calls
@@ -680,4 +690,110 @@ export interface StreamEvent {
   id?: string
   message?: string
   end?: CallAnswer
+}
+
+// Types of the screens Traces and Access, and of the log level: console/apiaccess.go.
+
+export interface SpanAttempt {
+  instance?: string
+  began: Time
+  took: Nanos
+  error?: string
+}
+
+export interface TracedSpan {
+  list: string
+  instance: string
+  trace: string
+  span: string
+  parent?: string
+  client?: string // none: as the server saw it
+  method: string
+  peer?: string
+  protocol?: string
+  began: Time
+  took: Nanos
+  code: string
+  error?: string
+  attempts?: List<SpanAttempt>
+}
+
+export interface TracesRequest {
+  list?: string
+  service?: string
+  method?: string
+  code?: string
+  atLeast?: Nanos
+  trace?: string
+}
+
+export interface Gathered {
+  spans: List<TracedSpan>
+  asked: number
+  left: number
+  without: number
+  full: number
+  cut: number
+  silent: number
+  missing: List<{ list: string; instance: string; error: string }>
+}
+
+export interface Access {
+  by: 'token' | 'authorizer' | string
+  own?: SessionRow | null
+  logoutURL?: string
+  roles: List<string>
+  actions: List<Action>
+  sessions?: List<SessionRow>
+  refused?: List<Refusal>
+  lists: List<ListRoles>
+}
+
+export interface Action {
+  name: string
+  role: string
+  preview: boolean
+  instance: boolean
+}
+
+export interface SessionRow {
+  id: string
+  name: string
+  role: string
+  since: Time
+  seen: Time
+  until?: Time
+  address: string
+  forwarded?: string
+  own: boolean
+}
+
+export interface Refusal {
+  name: string
+  by: string
+  why: string
+  at: Time
+  until: Time
+}
+
+export interface RefusedUser extends Refusal {
+  ended: number
+}
+
+export interface ListRoles {
+  list: string
+  roles: Counts
+  refused: number
+  silent: number
+  unknown: number
+  without: number
+  error?: string
+}
+
+// Change is what an instance says of a change that it has made.
+export interface Change {
+  id: string
+  what: string
+  before: string
+  after: string
 }

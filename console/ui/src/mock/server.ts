@@ -1,9 +1,15 @@
-import type { CallRequest, ChangeRow, Edit, EditRequest, InstanceRow, Override, Overview, PolicyView, PutPolicyRequest, RestoreRequest, Rollout } from '../api/types.ts'
+import { readFileSync } from 'node:fs'
+import type { CallRequest, ChangeRow, Edit, EditRequest, InstanceRow, Override, Overview, PolicyView, PutPolicyRequest, RestoreRequest, Rollout, TracesRequest } from '../api/types.ts'
 import { cluster, counts, detail, figures, row, seconds, type Entry } from './data.ts'
 import { answer, playground } from './playground.ts'
 import { topology } from './topology.ts'
 import { Boards, merged } from './boards.ts'
 import { MockError } from './error.ts'
+import { Users } from './access.ts'
+import { json } from './yaml.ts'
+import { one, search, traceOf } from './traces.ts'
+
+const schema = JSON.parse(readFileSync(new URL('../../../../docs/policy.schema.json', import.meta.url), 'utf8')) as unknown
 
 export { MockError }
 
@@ -42,6 +48,10 @@ export class Mock {
     { list: 'etcd://10.0.0.5:2379/user/Login', kind: 'process', revision: '', at: '2026-11-26T08:55:31Z', by: 'chen.yu', what: 'log level info → debug', why: 'missing sessions', undone: true },
   ]
   private readonly policies = new Map<string, Policy>()
+  private readonly users = new Users()
+  private readonly began = Date.now() // of the traces, which are the same in each search
+  private level = 'INFO'
+  private levelBefore = 'INFO'
   role = 'operator'
 
   constructor(services = 2000, instances = 20_000) {
@@ -66,7 +76,7 @@ export class Mock {
   answer(name: string, request: Record<string, unknown>, now = Date.now()): unknown {
     switch (name) {
       case 'Session':
-        return { name: 'chen.yu', role: this.role, readOnly: false, sources: this.sources(now), version: 'v0.9.0' }
+        return { name: 'chen.yu', role: this.role, readOnly: false, sources: this.sources(now), version: 'v0.9.0', traceURL: 'https://jaeger.example.com/trace/{trace}' }
       case 'Overview':
         return this.overview(now)
       case 'Services':
@@ -91,10 +101,35 @@ export class Mock {
         return this.play(request as unknown as CallRequest, now)
       case 'Profile':
         return { name: `${request['instance']}-${request['kind']}.pprof`, data: btoa('a profile') }
+      // Traces, Access, log level
+      case 'Traces':
+        return search(this.all, request as TracesRequest, this.began)
+      case 'Trace':
+        return one(this.all, String(request['trace']), this.began)
+      case 'Access':
+        return this.users.access(this.all, this.role, now)
+      case 'RefuseUser':
+        if (this.role !== 'administrator') throw new MockError('permission denied', 'this needs the role administrator')
+        return this.users.refuse(String(request['name']), String(request['why']), request['dryRun'] === true, now)
+      case 'AdmitUser':
+        return this.users.admit(String(request['name']))
+      case 'Logout':
+        throw new MockError('failed precondition', "the console's Authorizer decides who is logged in: log out where you logged in")
+      case 'Ask':
+        return this.ask(String(request['method']), request['request'] as { level?: string })
     }
     const answer = this.boards.answer(name, request, now, this.role)
     if (answer !== undefined) return answer
     throw new MockError('unimplemented', `method ${name}: the mock does not have it`)
+  }
+
+  private ask(method: string, request: { level?: string }) {
+    if (this.role === 'viewer' || this.role === 'developer') throw new MockError('permission denied', 'this needs the role operator')
+    const before = this.level
+    if (method === 'SetLogLevel') [this.level, this.levelBefore] = [request.level ?? '', this.level]
+    else if (method === 'Undo') this.level = this.levelBefore
+    else throw new MockError('unimplemented', `the console passes no "${method}" on`)
+    return { id: '7', what: 'level of the log', before, after: this.level }
   }
 
   private sources(now: number) {
@@ -133,7 +168,7 @@ export class Mock {
       ...i,
       info: {
         host: i.tags?.['host'] ?? '', pid: 4121, command: 'cartd', began: i.started ?? '', go: 'go1.26.8', module: 'example.com/shop/cartd', version: i.version ?? '', revision: '8c1f0a9d7731be', tandem: 'v0.9.0', gomaxprocs: 8,
-        goroutines: 412, heapBytes: 183_402_112, logLevel: 'INFO', role: this.role, addresses: (i.endpoints ?? []).map((x) => x.address), services: i.services ?? [], clients: ['etcd://10.0.0.5:2379/pay/Ledger'], payloads: false,
+        goroutines: 412, heapBytes: 183_402_112, logLevel: this.level, role: this.role, addresses: (i.endpoints ?? []).map((x) => x.address), services: i.services ?? [], clients: ['etcd://10.0.0.5:2379/pay/Ledger'], payloads: false,
       },
       methods: figures(e, now).map((m) => ({ ...m, rate: m.rate * share, errorRate: m.errorRate * share, calls: Math.round(m.calls * share), perSecond: seconds(m.rate * share, 2, now) })),
       connections: { total: 14, protocols: [{ name: 'grpc', count: 5 }, { name: 'tandem', count: 9 }], connections: Array.from({ length: 14 }, (_, n) => ({ id: 100 + n, protocol: n % 3 === 0 ? 'grpc' : 'tandem', peer: `10.20.3.${n}:51${200 + n}`, ...(n % 2 === 0 ? { subject: 'CN=web', tls: true } : {}), since: new Date(now - n * 3_600_000).toISOString(), running: n % 4, calls: 91_220 - n * 411, draining: false, rtt: 210_000 + n * 9000 })) },
@@ -192,13 +227,13 @@ export class Mock {
     this.find(list)
     const p = this.policyOf(list)
     const history = [...p.texts.keys()].reverse().map((n): ChangeRow => ({ list, kind: 'policy', revision: String(n), at: new Date(Date.parse('2026-11-20T09:00:00Z') + n * 86_400_000).toISOString(), by: 'chen.yu', what: p.texts.get(n) ?? '', why: n === 3 ? 'slow disks since the move' : '' }))
-    return { key: key || list.replace('etcd://10.0.0.5:2379/', ''), text: p.text, revision: String(p.revision), history, rollout: { list, kind: 'policy', version: 'p41', applied: 37, pending: 2, refused: 1, text: 'cart-9f1: retries: 12: limit 10' }, schema: {} }
+    return { key: key || list.replace('etcd://10.0.0.5:2379/', ''), text: p.text, revision: String(p.revision), history, rollout: { list, kind: 'policy', version: 'p41', applied: 37, pending: 2, refused: 1, text: 'cart-9f1: retries: 12: limit 10' }, schema }
   }
 
   private putPolicy(request: PutPolicyRequest, _now: number): PolicyView {
     const p = this.policyOf(request.list)
     try {
-      JSON.parse(request.text)
+      request = { ...request, text: json(request.text) }
     } catch (error) {
       if (request.dryRun) return { ...this.policy(request.list, request.key), text: request.text, error: String(error) }
       throw new MockError('invalid argument', String(error))
@@ -231,7 +266,7 @@ export class Mock {
     const e = this.all.find((x) => x.row.list === list) ?? this.all[0]
     if (!e) return []
     return e.methods.slice(0, 2).map((method, i) => ({
-      instance: e.instances[i % e.instances.length]?.id ?? '', trace: (now * 7 + i).toString(16).padStart(16, '0'), span: (now + i).toString(16), method, peer: `10.20.3.${now % 200}:51200`, protocol: 'tandem', began: new Date(now).toISOString(), took: e.row.p99 * ((now % 97) / 97) * 0.5,
+      instance: e.instances[i % e.instances.length]?.id ?? '', trace: traceOf(this.all, (Math.floor(now / 200) * 2 + i) % 60, this.began)[0]?.trace ?? '', span: (now + i).toString(16), method, peer: `10.20.3.${now % 200}:51200`, protocol: 'tandem', began: new Date(now).toISOString(), took: e.row.p99 * ((now % 97) / 97) * 0.5,
       code: now % 11 === 0 ? 'unavailable' : 'ok', ...(now % 11 === 0 ? { error: 'overloaded' } : {}), kind: 'unary', metadata: { region: 'hz' },
     })).filter((c) => tap.failed !== true || c.code !== 'ok')
   }

@@ -3,7 +3,7 @@ import { aborted, lines, type Failure } from '../api/client.ts'
 import type { TapEvent, TapRequest } from '../api/types.ts'
 import { duration, time } from '../format.ts'
 import { useT } from '../i18n/index.tsx'
-import { setParams, useRoute } from '../route.tsx'
+import { Link, setParams, useRoute } from '../route.tsx'
 import { may, useSession } from '../session.tsx'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Problem } from '../ui/parts.tsx'
@@ -24,7 +24,7 @@ export default function CallsScreen() {
   const [on, setOn] = useState(false)
   const list = params['list'] ?? ''
   const tap = useTap(on, { list, method: params['q'] ?? '', failed: params['failed'] === '1', atLeast: Number(params['atLeast'] ?? 0) * 1e6 }, () => setOn(false))
-  const columns = useCallColumns()
+  const columns = useCallColumns(list)
   const allowed = session === undefined || may(session, 'developer')
   return (
     <>
@@ -43,7 +43,7 @@ export default function CallsScreen() {
   )
 }
 
-function useCallColumns() {
+function useCallColumns(list: string) {
   const { t } = useT()
   return useMemo<Column<Kept>[]>(() => [
     { key: 'time', head: t('calls.time'), width: '90px', cell: ({ event }) => <span className="num">{time(event.began)}</span> },
@@ -54,8 +54,8 @@ function useCallColumns() {
     { key: 'instance', head: t('instance'), width: 'minmax(130px,1fr)', cell: ({ event }) => event.instance },
     { key: 'peer', head: t('calls.peer'), width: 'minmax(150px,1fr)', cell: ({ event }) => event.peer },
     { key: 'protocol', head: t('protocol'), width: '90px', cell: ({ event }) => event.protocol },
-    { key: 'trace', head: t('calls.trace'), width: 'minmax(150px,1fr)', cell: ({ event }) => <code>{event.trace}</code> },
-  ], [t])
+    { key: 'trace', head: t('calls.trace'), width: 'minmax(150px,1fr)', cell: ({ event }, tab) => (event.trace ? <Link tabIndex={tab} view="traces" params={{ list, trace: event.trace }}><code>{event.trace}</code></Link> : '–') },
+  ], [t, list])
 }
 
 function isOK(code: string): boolean {

@@ -6,7 +6,7 @@ import { bytes, count, duration, failedShare, isTime, rate, share, span, time } 
 import { useT, type Key, type T } from '../i18n/index.tsx'
 import { rowsOf, type Cell } from '../loose.ts'
 import { Link, useRoute } from '../route.tsx'
-import { may, mayEdit, useSession } from '../session.tsx'
+import { may, mayEdit, roleName, useSession } from '../session.tsx'
 import { useToast } from '../toast.tsx'
 import { Facts, Figure, Loading, Panel, Problem, Waiting } from '../ui/parts.tsx'
 import { StateMark } from '../ui/state.tsx'
@@ -17,6 +17,7 @@ import { Clients } from './clients.tsx'
 import { Methods } from './service.tsx'
 
 const EditDialog = lazy(() => import('./edit.tsx'))
+const LogLevel = lazy(() => import('./log-level.tsx'))
 
 export default function InstanceScreen() {
   const { t } = useT()
@@ -48,7 +49,7 @@ export default function InstanceScreen() {
       <Tabs
         label={value.id}
         tabs={[
-          { id: 'about', title: t('instance.about'), body: () => <About value={value} /> },
+          { id: 'about', title: t('instance.about'), body: () => <About value={value} list={list} again={again} /> },
           { id: 'methods', title: t('methods'), n: value.methods?.length ?? 0, body: () => <Methods methods={value.methods ?? []} list={value.list} instance={value.id} /> },
           { id: 'connections', title: t('connections'), n: value.connections?.total ?? 0, body: () => <Loose label={t('connections')} value={value.connections?.connections} empty={t('connections.empty')} /> },
           { id: 'running', title: t('runningCalls'), n: value.runningCalls?.calls?.length ?? 0, body: () => <Loose label={t('runningCalls')} value={value.runningCalls?.calls} empty={t('runningCalls.empty')} /> },
@@ -86,7 +87,7 @@ function Actions({ value, service, again }: { value: Instance; service: string; 
   )
 }
 
-function About({ value }: { value: Instance }) {
+function About({ value, list, again }: { value: Instance; list: string; again: () => void }) {
   const { t } = useT()
   const info = value.info
   const tags = Object.entries(value.tags ?? {})
@@ -107,13 +108,31 @@ function About({ value }: { value: Instance }) {
     ['Go', `${info.go} · GOMAXPROCS ${info.gomaxprocs}`],
     [t('goroutines'), count(info.goroutines)],
     [t('heap'), bytes(info.heapBytes)],
-    [t('logLevel'), info.logLevel || '–'],
+    [t('logLevel'), <Level key="level" value={value} list={list} again={again} />],
+    [t('instance.role'), roleName(t, info.role)],
   ] : []
   return (
     <div className="columns">
       <Panel title={t('instance.listed')}><Facts items={items} /></Panel>
       <Panel title={t('instance.process')}>{info ? <Facts items={process} /> : <p className="empty">{t('instance.noAdmin')}</p>}</Panel>
     </div>
+  )
+}
+
+// Level is the level of the log, and a button that changes it where that is possible.
+function Level({ value, list, again }: { value: Instance; list: string; again: () => void }) {
+  const { t } = useT()
+  const session = useSession()
+  const [open, setOpen] = useState(false)
+  const level = value.info?.logLevel
+  if (!level) return <>– <span className="faint">{t('level.unknown')}</span></>
+  if (!may(session, 'operator')) return <>{level}</>
+  if (value.info?.role !== 'operator' && value.info?.role !== 'administrator') return <>{level} <span className="faint">{t('level.refused', { role: roleName(t, value.info?.role ?? '') })}</span></>
+  return (
+    <>
+      {level} <button type="button" className="plain" onClick={() => setOpen(true)}>{t('level.change')}</button>
+      {open ? <Suspense fallback={null}><LogLevel value={value} list={list} close={() => setOpen(false)} again={again} /></Suspense> : null}
+    </>
   )
 }
 

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useState } from 'react'
 import { call, type Failure } from '../api/client.ts'
 import type { ChangeRow, PolicyView } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
@@ -8,9 +8,12 @@ import { useT } from '../i18n/index.tsx'
 import { useRoute } from '../route.tsx'
 import { mayEdit, useSession } from '../session.tsx'
 import { useToast } from '../toast.tsx'
-import { Panel, Problem, Waiting } from '../ui/parts.tsx'
+import { Loading, Panel, Problem, Waiting } from '../ui/parts.tsx'
+import { Tabs } from '../ui/tabs.tsx'
 import { Picker } from './list-picker.tsx'
 import { Rollouts } from './overview.tsx'
+
+const PolicyForm = lazy(() => import('./policy-form.tsx'))
 
 export default function PoliciesScreen() {
   const { t } = useT()
@@ -54,6 +57,7 @@ function Editor({ list, view, again }: { list: string; view: PolicyView; again: 
   const check = useCheck(list, view, changed ? text : undefined)
   const moved = changed && draft.base.revision !== view.revision
 
+  const change = (next: string) => setDraft({ text: next, base: draft?.base ?? view })
   const save = async () => {
     setBusy(true)
     setFailure(undefined)
@@ -82,7 +86,14 @@ function Editor({ list, view, again }: { list: string; view: PolicyView; again: 
       <Panel title={`${view.key} · ${t('policies.revision', { n: view.revision })}`}>
         <div className="pad stack">
           {view.error ? <p className="bad">{t('policies.invalid', { error: view.error })}</p> : null}
-          <textarea aria-label={t('policies.edit')} spellCheck={false} value={text} readOnly={!editable || busy} onChange={(event) => setDraft({ text: event.target.value, base: draft?.base ?? view })} />
+          <Tabs
+            label={t('policies.edit')} name="as"
+            tabs={[
+              { id: 'text', title: t('policies.text'), body: () => <textarea aria-label={t('policies.edit')} spellCheck={false} value={text} readOnly={!editable || busy} onChange={(event) => change(event.target.value)} /> },
+              { id: 'form', title: t('form.title'), body: () => <Suspense fallback={<Loading />}><PolicyForm schema={view.schema} text={text} json={check?.json} waiting={changed && check === undefined} readOnly={!editable || busy} change={change} /></Suspense> },
+            ]}
+          />
+          {changed && check?.yaml ? <p className="faint">{t('policies.yaml')}</p> : null}
           {moved ? <p className="bad" role="status">{t('policies.conflict', { n: view.revision })}</p> : null}
           {changed ? (
             <>
@@ -111,10 +122,17 @@ function Editor({ list, view, again }: { list: string; view: PolicyView; again: 
   )
 }
 
+interface Checked {
+  text: string
+  error?: string
+  json?: string // the text as JSON, if it is valid
+  yaml?: boolean
+}
+
 // useCheck asks whether a text is a valid policy, shortly after it was last altered; undefined
 // while the answer is not there.
 function useCheck(list: string, view: PolicyView, text: string | undefined) {
-  const [state, setState] = useState<{ text: string; error?: string }>()
+  const [state, setState] = useState<Checked>()
   const { key, revision } = view
   useEffect(() => {
     if (text === undefined) return
@@ -123,7 +141,8 @@ function useCheck(list: string, view: PolicyView, text: string | undefined) {
       void call('PutPolicy', { list, key, text, base: revision, why: '', dryRun: true }, controller.signal).then((result) => {
         if (controller.signal.aborted) return
         const error = result.ok ? result.value.error : result.error.message
-        setState({ text, ...(error ? { error } : {}) })
+        const json = result.ok && !error ? result.value.text : undefined
+        setState({ text, ...(error ? { error } : {}), ...(json === undefined ? {} : { json, yaml: json !== text }) })
       })
     }, 300)
     return () => {
