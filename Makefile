@@ -219,7 +219,8 @@ console-e2e: ## Test the console in Chromium: every screen with a generated clus
 	@.ci/install node:nodejs npm:npm chromium:chromium etcd:etcd-server
 	$(GO) build -o $(BIN)/tandem ./cmd/tandem
 	$(GO) build -o $(BIN)/till ./cmd/tandem/internal/till
-	$(npm) build && npm run --silent e2e && TANDEM=$(BIN)/tandem TILL=$(BIN)/till npm run --silent cluster
+	$(GO) build -o $(BIN)/retries ./console/testdata/retries
+	$(npm) build && npm run --silent e2e && TANDEM=$(BIN)/tandem TILL=$(BIN)/till RETRIES=$(BIN)/retries npm run --silent cluster
 
 site: ## Build the documentation as a web site into .bin/site, and check that it loads nothing from other origins; installs Node.js as root, and packages of npm
 	docs/site/build.sh $(BIN)/site-npm $(BIN)/site

@@ -43,11 +43,21 @@ export function isSchema(value: unknown): value is Schema {
 // What is not a setting: the console writes it.
 const hidden = new Set(['change'])
 
+// What people look for first. The schema has names in the order of the alphabet.
+const order = [
+  'version', 'default', 'methods', 'balancer', 'retryBudget', 'ejection', 'pick', 'timeout', 'attemptTimeout', 'failMode', 'retries', 'idempotent', 'off', 'consecutive', 'minCalls', 'failureRate', 'window', 'pause', 'maxPause',
+]
+
+function rank(name: string): number {
+  const i = order.indexOf(name)
+  return i < 0 ? order.length : i
+}
+
 // groupOf returns the form of an object. Maps, such as the methods, are not in it: see mapOf.
 export function groupOf(name: string, schema: Schema): Group {
   const fields: Field[] = []
   const groups: Group[] = []
-  for (const [key, s] of Object.entries(schema.properties ?? {})) {
+  for (const [key, s] of Object.entries(schema.properties ?? {}).sort(([a], [b]) => rank(a) - rank(b))) {
     if (hidden.has(key)) continue
     if (s.properties) groups.push(groupOf(key, s))
     else if (typeof s.additionalProperties !== 'object') fields.push(fieldOf(key, s, schema.required?.includes(key) === true))

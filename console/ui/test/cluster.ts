@@ -15,7 +15,7 @@ export interface Cluster {
   stop: () => Promise<void>
 }
 
-const binary = process.env['TANDEM'] ?? 'tandem'
+export const binary = process.env['TANDEM'] ?? 'tandem'
 const till = process.env['TILL'] ?? 'till'
 
 function freePort(): Promise<number> {
@@ -28,7 +28,7 @@ function freePort(): Promise<number> {
 }
 
 // begin starts a process, and waits for a line of its output.
-function begin(command: string, args: string[], until: RegExp, started: ChildProcess[]): Promise<string> {
+export function begin(command: string, args: string[], until: RegExp, started: ChildProcess[]): Promise<string> {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
   started.push(child)
   return new Promise((done, fail) => {
@@ -48,7 +48,7 @@ function begin(command: string, args: string[], until: RegExp, started: ChildPro
   })
 }
 
-async function end(child: ChildProcess): Promise<void> {
+export async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const over = new Promise<void>((done) => child.once('exit', () => done()))
   child.kill('SIGTERM')

@@ -77,9 +77,9 @@ for (const look of [{ theme: 'light', language: 'en' }, { theme: 'dark', languag
   }
   if ('trace'.includes(wanted)) {
     for (const as of ['waterfall', 'table']) {
-      await page.goto(lab.base + query('traces', { list: cart.list, as }))
+      await page.goto(lab.base + query('traces', { list: cart.list }))
       await page.locator('.table-body a').nth(2).click()
-      await page.waitForSelector('.tab-list')
+      await page.locator('.tab').nth(as === 'table' ? 1 : 0).click()
       await page.waitForTimeout(500)
       await page.screenshot({ path: `${out}trace-${as}-${look.theme}-${look.language}.png` })
     }

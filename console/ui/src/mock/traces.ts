@@ -8,7 +8,7 @@ const hex = (n: number, digits: number) => Math.floor(n).toString(16).padStart(d
 // of one process is 3 ms ahead.
 export function traceOf(all: readonly Entry[], n: number, now: number): TracedSpan[] {
   const r = random(n)
-  const [front, cart, pay] = [all[4], all[0], all[1]]
+  const [front, cart, pay] = [all[10] ?? all[4], all[0], all[20] ?? all[1]]
   if (!front || !cart || !pay) return []
   const trace = hex(n + 0x5eed, 8) + hex(r() * 2 ** 32, 8) + hex(n * 7919, 16)
   const start = now - n * 1700
@@ -35,7 +35,7 @@ export function traceOf(all: readonly Entry[], n: number, now: number): TracedSp
       span(pay, 4, 0, 11, 9 * slow, { client: pay.row.list, list: cart.row.list, instance: cart.instances[2]?.id ?? '', parent: id(3), attempts: [attempt(pay, 3, 11.1, 9 * slow), attempt(pay, 7, 15.5, 9 * slow - 4.6)] }),
       span(pay, 5, 3, 11.6 + 3, 8.6 * slow, { parent: id(4) }),
       span(pay, 6, 7, 15.9, 9 * slow - 5.6, { parent: id(4), protocol: 'grpc' }),
-      span(all[6] ?? pay, 7, 0, 12.4, 1.2, { parent: hex(0xfade, 16) }),
+      span(all[30] ?? all[6] ?? pay, 7, 0, 12.4, 1.2, { parent: hex(0xfade, 16) }),
     )
   }
   return spans

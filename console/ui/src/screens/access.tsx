@@ -203,14 +203,14 @@ function Lists({ rows }: { rows: readonly ListRoles[] }) {
     })),
     { key: 'refused', head: t('access.none'), width: '100px', end: true, sort: (r) => r.refused, cell: (r) => <N n={r.refused} bad title={r.error} /> },
     { key: 'silent', head: t('state.silent'), width: '90px', end: true, sort: (r) => r.silent, cell: (r) => <N n={r.silent} bad /> },
-    { key: 'unknown', head: t('access.unasked'), width: '100px', end: true, sort: (r) => r.unknown, cell: (r) => <N n={r.unknown} /> },
+    { key: 'unknown', head: t('access.unasked'), width: '120px', end: true, sort: (r) => r.unknown, cell: (r) => <N n={r.unknown} /> },
     { key: 'without', head: t('access.without'), width: '130px', end: true, sort: (r) => r.without, cell: (r) => <N n={r.without} /> },
   ], [t])
   const short = session && rows.some((r) => Object.entries(r.roles ?? {}).some(([role, n]) => n > 0 && !enough(role, session.role)))
   return (
     <>
       <p className="pad faint">{t('access.listsText')}{short ? <> <b className="bad">{t('access.short', { role: roleName(t, session.role) })}</b></> : null}</p>
-      <Table label={t('access.lists')} rows={rows} columns={columns} rowKey={(r) => r.list} sortName="by" sorted="list" minWidth={1080} empty={t('services.empty')} />
+      <Table label={t('access.lists')} rows={rows} columns={columns} rowKey={(r) => r.list} sortName="by" sorted="list" minWidth={1100} empty={t('services.empty')} />
     </>
   )
 }

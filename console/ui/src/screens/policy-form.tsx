@@ -54,22 +54,24 @@ function Fields({ schema, value, locked, edit }: FieldsProps) {
   const { t } = useT()
   const top = useMemo(() => groupOf('', schema), [schema])
   const methods = useMemo(() => mapOf(schema, 'methods'), [schema])
+  const [added, setAdded] = useState('')
   return (
     <>
-      <GroupFields group={top} path={[]} value={value} locked={locked} edit={edit} />
+      <GroupFields group={{ ...top, groups: top.groups.slice(0, 1) }} path={[]} value={value} locked={locked} edit={edit} />
       {methods ? (
         <fieldset className="form-group">
           <legend>{label(t, 'methods')}</legend>
           {Object.keys((value['methods'] ?? {}) as object).sort().map((name) => (
-            <details key={name} className="form-method">
+            <details key={name} className="form-method" open={name === added}>
               <summary><code>{name}</code> <span className="faint">{summary(value, name)}</span></summary>
               <GroupFields group={methods.group} path={['methods', name]} value={value} locked={locked} edit={edit} method={name} />
               {locked ? null : <button type="button" className="button" onClick={() => edit(['methods', name], undefined)}>{t('form.remove', { name })}</button>}
             </details>
           ))}
-          {locked ? null : <AddMethod pattern={methods.pattern} taken={Object.keys((value['methods'] ?? {}) as object)} add={(name) => edit(['methods', name], {})} />}
+          {locked ? null : <AddMethod pattern={methods.pattern} taken={Object.keys((value['methods'] ?? {}) as object)} add={(name) => { setAdded(name); edit(['methods', name], {}) }} />}
         </fieldset>
       ) : null}
+      <GroupFields group={{ ...top, fields: [], groups: top.groups.slice(1) }} path={[]} value={value} locked={locked} edit={edit} />
     </>
   )
 }

@@ -200,7 +200,7 @@ function Falls({ fall }: { fall: Waterfall }) {
       <div className="waterfall" role="group" aria-label={t('traces.waterfall')} tabIndex={0}>
         <div className="fall-line fall-head" aria-hidden="true">
           <span>{t('method')}</span>
-          <span className="fall-axis">{ticks(length).map((at) => <span key={at} style={{ left: `${at / length * 100}%` }}>{at === 0 ? '0' : duration(at)}</span>)}</span>
+          <span className="fall-axis">{ticks(length).map((at) => <span key={at} className={at > 0.9 * length ? 'last' : ''} style={{ left: `${at / length * 100}%` }}>{at === 0 ? '0' : duration(at)}</span>)}</span>
           <span className="end">{t('calls.took')}</span>
         </div>
         <ul>
