@@ -15,7 +15,7 @@ import (
 )
 
 func newConsole(sh *shell) *cobra.Command {
-	var listen, as string
+	var listen, as, traceURL string
 	var access accessFlags
 	cmd := &cobra.Command{
 		Use:   "console [flags] TARGET…",
@@ -28,13 +28,14 @@ func newConsole(sh *shell) *cobra.Command {
 	cmd.ValidArgsFunction = complete(true, false, contextTargets)
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback `address` to listen on; any free port by default")
 	cmd.Flags().StringVar(&as, "as", "", "allow changes, and record them as made by `name`")
+	cmd.Flags().StringVar(&traceURL, "trace-url", "", "`address` of a trace in Jaeger, Tempo or Grafana, with {trace} for its ID, which traces link to")
 	access.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := consoleConfig(cmd.Context(), &access, args)
 		if err != nil {
 			return err
 		}
-		cfg.Writer, cfg.Log = as, slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		cfg.Writer, cfg.TraceURL, cfg.Log = as, traceURL, slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		return interrupted(cmd.Context(), serveConsole(cmd.Context(), sh, listen, cfg))
 	}
 	return cmd

@@ -640,6 +640,7 @@ export const en = {
   'level.effect': '{before} → {after} at once, in process {pid} on {host} only. It is as before when the process starts again.',
   'level.done': 'Log level of {id}: {before} → {after}',
   'policies.yaml': 'The text is saved as JSON: comments are not kept.',
+  'form.as': 'Edit as',
   'form.title': 'Form',
   'form.noSchema': 'The console sends no schema, so there is no form.',
   'form.broken': 'The text is not valid, so the form can\'t change it. It shows what it could read last; mend the text, or discard the changes.',

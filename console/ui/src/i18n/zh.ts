@@ -640,6 +640,7 @@ export const zh: Messages = {
   'level.effect': '{before} → {after}，立即生效，仅限 {host} 上的进程 {pid}。进程重启后恢复原状。',
   'level.done': '{id} 的日志级别：{before} → {after}',
   'policies.yaml': '文本以 JSON 保存：注释不会保留。',
+  'form.as': '编辑方式',
   'form.title': '表单',
   'form.noSchema': '控制台没有提供 schema，因此没有表单。',
   'form.broken': '文本无效，表单无法修改它，只显示最近一次能读取的内容；请修正文本或放弃更改。',

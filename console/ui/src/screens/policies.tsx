@@ -87,7 +87,7 @@ function Editor({ list, view, again }: { list: string; view: PolicyView; again: 
         <div className="pad stack">
           {view.error ? <p className="bad">{t('policies.invalid', { error: view.error })}</p> : null}
           <Tabs
-            label={t('policies.edit')} name="as"
+            label={t('form.as')} name="as"
             tabs={[
               { id: 'text', title: t('policies.text'), body: () => <textarea aria-label={t('policies.edit')} spellCheck={false} value={text} readOnly={!editable || busy} onChange={(event) => change(event.target.value)} /> },
               { id: 'form', title: t('form.title'), body: () => <Suspense fallback={<Loading />}><PolicyForm schema={view.schema} text={text} json={check?.json} waiting={changed && check === undefined} readOnly={!editable || busy} change={change} /></Suspense> },

@@ -169,7 +169,7 @@ function FieldInput({ field, value, inherits, needed, locked, put }: InputProps)
     put(valueOf(field, next))
   }
   const unset = inherits ? t('form.inherited', { value: String(inherits.value), from: inherits.from }) : t('form.unset')
-  const range = field.max === undefined ? '' : ` (${field.min ?? 0}–${field.max})`
+  const range = field.max === undefined || field.max > 1000 ? '' : ` (${field.min ?? 0}–${field.max})`
   const name = <>{label(t, field.name)}{range}{needed ? <span aria-hidden="true"> *</span> : null} <code className="faint">{field.name}</code></>
   if (field.kind === 'choice' || field.kind === 'truth') {
     const choices = field.kind === 'truth' ? ['true', 'false'] : field.choices

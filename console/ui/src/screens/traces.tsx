@@ -241,16 +241,16 @@ function Lines({ fall }: { fall: Waterfall }) {
   const { t } = useT()
   const columns = useMemo<Column<Line>[]>(() => [
     { key: 'method', head: t('method'), width: 'minmax(200px,1.6fr)', cell: (l) => <span style={{ paddingLeft: `${Math.min(l.depth, 24) * 12}px` }}>{l.method}</span> },
-    { key: 'kind', head: t('traces.side'), width: '110px', cell: (l) => kindText(t, l) },
+    { key: 'kind', head: t('traces.side'), width: '140px', cell: (l) => kindText(t, l) },
     { key: 'process', head: t('instance'), width: 'minmax(120px,1fr)', cell: (l, tab) => (l.kind === 'served' || l.kind === 'called' ? <Link tabIndex={tab} view="instance" params={{ list: l.list, instance: l.process }}>{l.process}</Link> : l.instance || '–') },
     { key: 'began', head: t('traces.began'), width: '100px', end: true, cell: (l) => <span className="num">{l.began > 0 ? '+' + duration(l.began) : '0'}</span> },
     { key: 'took', head: t('calls.took'), width: '90px', end: true, cell: (l) => <span className="num">{duration(l.took)}</span> },
     { key: 'own', head: t('traces.own'), width: '110px', end: true, title: t('traces.ownTitle'), cell: (l) => <span className="num">{duration(l.own)}</span> },
     { key: 'code', head: t('calls.code'), width: '130px', cell: (l) => (l.code === 'failed' ? <b className="bad">{t('traces.failed')}</b> : <Code code={l.code} />) },
+    { key: 'error', head: t('calls.error'), width: 'minmax(140px,1.4fr)', cell: (l) => <span className="faint" title={l.error}>{l.error}</span> },
+    { key: 'notes', head: t('traces.notes'), width: 'minmax(110px,.8fr)', cell: (l) => <Notes notes={l.notes} /> },
     { key: 'protocol', head: t('protocol'), width: '80px', cell: (l) => l.protocol },
     { key: 'peer', head: t('calls.peer'), width: 'minmax(130px,1fr)', cell: (l) => l.peer },
-    { key: 'notes', head: t('traces.notes'), width: 'minmax(110px,.8fr)', cell: (l) => <Notes notes={l.notes} /> },
-    { key: 'error', head: t('calls.error'), width: 'minmax(140px,1.4fr)', cell: (l) => <span className="faint" title={l.error}>{l.error}</span> },
   ], [t])
   return <Table label={t('calls.trace')} rows={fall.lines} columns={columns} rowKey={(l) => l.key} fill minWidth={1320} />
 }
