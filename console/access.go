@@ -18,6 +18,7 @@ import (
 
 const (
 	maxLogins  = 1000
+	maxPerUser = 20 // a header that a user may set tells his logins apart
 	refusedFor = time.Hour
 )
 
@@ -80,15 +81,30 @@ func (s *logins) addLocked(ctx context.Context, key string, r *http.Request, u U
 	if old := s.all[key]; old != nil {
 		old.end()
 	}
-	if len(s.all) >= maxLogins {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(s.all)), func(a, b string) int { return s.all[a].seen.Compare(s.all[b].seen) })
-		s.removeLocked(oldest)
-	}
+	s.makeRoomLocked(maxPerUser, func(l *login) bool { return l.user.Name == u.Name })
+	s.makeRoomLocked(maxLogins, func(*login) bool { return true })
 	l := &login{id: rand.Text(), user: u, since: now, seen: now}
 	l.address, l.forwarded = addressOf(r)
 	l.ctx, l.end = context.WithCancel(ctx)
 	s.all[key] = l
 	return l
+}
+
+// makeRoomLocked ends the login seen the longest time ago of those that match, if there are as many
+// as there may be.
+func (s *logins) makeRoomLocked(most int, match func(*login) bool) {
+	n, oldest := 0, ""
+	for key, l := range s.all {
+		if match(l) {
+			n++
+			if oldest == "" || l.seen.Before(s.all[oldest].seen) {
+				oldest = key
+			}
+		}
+	}
+	if n >= most {
+		s.removeLocked(oldest)
+	}
 }
 
 func (s *logins) removeLocked(key string) {

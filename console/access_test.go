@@ -146,6 +146,15 @@ func TestLogins(t *testing.T) {
 	if len(s.all) != maxLogins || s.of(first, time.Now()) != nil || ctx.Err() == nil {
 		t.Errorf("%d logins, and the first is %v", len(s.all), s.of(first, time.Now()))
 	}
+	for i := range 2 * maxPerUser {
+		r.Header.Set("X-Forwarded-For", fmt.Sprint(i))
+		if err := s.note(t.Context(), r, User{"eve", admin.Viewer}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.endOf(func(l *login) bool { return l.user.Name == "eve" }); n != maxPerUser {
+		t.Errorf("a user has %d logins, want %d", n, maxPerUser)
+	}
 	late := s.begin(t.Context(), r, User{"bob", admin.Viewer})
 	if s.of(late, time.Now().Add(cookieLife+time.Second)) != nil || s.of(late, time.Now()) != nil {
 		t.Error("a session does not end")

@@ -3,7 +3,7 @@ import { Dialog, Modal, ModalOverlay } from 'react-aria-components'
 import { usePolled } from '../api/use.ts'
 import { target } from '../format.ts'
 import { useT, type Key } from '../i18n/index.tsx'
-import { go, useRoute, type Params, type View } from '../route.tsx'
+import { go, useRoute, views, type Params, type View } from '../route.tsx'
 
 export interface Hit {
   kind: 'screen' | 'service' | 'instance'
@@ -43,7 +43,7 @@ export default function Palette({ close }: { close: () => void }) {
   const [at, setAt] = useState(0)
 
   const hits = useMemo<Hit[]>(() => [
-    ...(['overview', 'services', 'topology', 'policies', 'calls', 'playground'] as const).map((view): Hit => ({ kind: 'screen', name: t(('nav.' + view) as Key), note: '', view, params: {} })),
+    ...views.filter((v) => v !== 'service' && v !== 'instance').map((view): Hit => ({ kind: 'screen', name: t(('nav.' + view) as Key), note: '', view, params: {} })),
     ...(service === '' ? [] : (open.value?.rows ?? [])).map((r): Hit => ({ kind: 'instance', name: r.id, note: [r.zone, r.version, ...(r.endpoints ?? []).map((e) => e.address)].filter(Boolean).join(' '), view: 'instance', params: { list: r.list, instance: r.id, service } })),
     ...(services.value?.services ?? []).map((s): Hit => ({ kind: 'service', name: s.service, note: target(s.list).path, view: 'service', params: { list: s.list, service: s.service } })),
   ], [t, services.value, open.value, service])
