@@ -593,6 +593,7 @@ export const en = {
   'access.seen': 'Last seen',
   'access.end': 'End session',
   'access.endOf': 'End the sessions of {name}',
+  'access.why': 'Reason (required; the user is told, and the console logs it)',
   'access.endEffect': 'This ends {n} session of {name}, who is refused until {until}, whatever the Authorizer says.|This ends {n} sessions of {name}, who is refused until {until}, whatever the Authorizer says.',
   'access.ended': '{n} session of {name} ended; refused until {until}|{n} sessions of {name} ended; refused until {until}',
   'access.refused': 'Refused users',

@@ -593,6 +593,7 @@ export const zh: Messages = {
   'access.seen': '最近访问',
   'access.end': '结束会话',
   'access.endOf': '结束 {name} 的会话',
+  'access.why': '原因（必填；会告知该用户，并写入控制台日志）',
   'access.endEffect': '这会结束 {name} 的 {n} 个会话，并在 {until} 之前拒绝该用户，无论 Authorizer 如何判定。',
   'access.ended': '已结束 {name} 的 {n} 个会话；在 {until} 之前拒绝访问',
   'access.refused': '被拒绝的用户',

@@ -162,7 +162,7 @@ function EndSession({ name, close, again }: { name: string; close: () => void; a
     return undefined
   }
   return (
-    <WhyDialog title={t('access.endOf', { name })} action={t('access.end')} danger ready={effect !== undefined} apply={apply} close={close}>
+    <WhyDialog title={t('access.endOf', { name })} action={t('access.end')} label={t('access.why')} danger ready={effect !== undefined} apply={apply} close={close}>
       {error ? <Problem error={error} /> : null}
       <p className="effect" role="status">{effect ? t('access.endEffect', { name, n: effect.ended, until: time(effect.until) }) : t('edit.working')}</p>
     </WhyDialog>

@@ -9,6 +9,7 @@ interface Props {
   action: string // text of the button
   danger?: boolean
   reason?: boolean // a reason must be given
+  label?: string // of the reason
   ready?: boolean // the effect is known, and there is one
   children: ReactNode // fields, and the effect
   apply: (why: string) => Promise<Failure | undefined> // closes the dialog if it does not fail
@@ -16,7 +17,7 @@ interface Props {
 }
 
 // WhyDialog asks for a reason, shows what will happen, and makes a change.
-export function WhyDialog({ title, action, danger, reason = true, ready = true, children, apply, close }: Props) {
+export function WhyDialog({ title, action, danger, reason = true, label, ready = true, children, apply, close }: Props) {
   const { t } = useT()
   const [why, setWhy] = useState('')
   const [busy, setBusy] = useState(false)
@@ -34,7 +35,7 @@ export function WhyDialog({ title, action, danger, reason = true, ready = true, 
           <Heading slot="title">{title}</Heading>
           <form onSubmit={(event) => { event.preventDefault(); if (may) void submit() }}>
             {children}
-            {reason ? <TextField className="field" value={why} onChange={setWhy} isRequired><Label>{t('edit.why')}</Label><Input autoComplete="off" /></TextField> : null}
+            {reason ? <TextField className="field" value={why} onChange={setWhy} isRequired><Label>{label ?? t('edit.why')}</Label><Input autoComplete="off" /></TextField> : null}
             {error ? <Problem error={error} /> : null}
             <div className="dialog-actions">
               <button type="button" className="button" onClick={close} disabled={busy}>{t('cancel')}</button>
