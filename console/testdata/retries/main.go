@@ -32,8 +32,9 @@ const pause = 100 * time.Millisecond
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	if err := run(ctx, filepath.ToSlash(os.Args[1])); err != nil {
+	err := run(ctx, filepath.ToSlash(os.Args[1]))
+	stop()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
@@ -70,7 +71,7 @@ func run(ctx context.Context, dir string) error {
 		return err
 	}
 	defer front.Close() //nolint:errcheck // the program ends
-	fmt.Println("running in", dir)
+	fmt.Fprintln(os.Stdout, "running in", dir)
 	for ctx.Err() == nil {
 		_ = front.Call(ctx, "Front.Order", nil, nil) // its failures are what the tests count
 		time.Sleep(pause)
@@ -81,7 +82,8 @@ func run(ctx context.Context, dir string) error {
 // serve starts a server with one method in a list below the directory.
 func serve(dir, list, id, method string, do func(context.Context) error, a *admin.Admin) error {
 	srv := server.New(server.WithPlugins(trace.New(), a), server.WithRegistrar(file.New(dir+"/"+list), tandem.Instance{ID: id}))
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err = errors.Join(err, a.Register(srv), srv.RegisterFunc(method, do)); err != nil {
 		return err
 	}
