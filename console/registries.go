@@ -39,6 +39,7 @@ type RegistryView struct {
 	Path      string            `json:"path"`              // whose lists are shown
 	Options   map[string]string `json:"options,omitempty"` // of the target, without secrets
 	Directory bool              `json:"directory"`         // it says which lists there are
+	Inspects  bool              `json:"inspects"`          // it says how entries are kept: keys and leases
 	Writable  bool              `json:"writable"`          // documents can be written, and their history is kept
 	Instances int               `json:"instances"`
 	Failing   int               `json:"failing"` // lists that can't be read now
@@ -70,6 +71,7 @@ type Entry struct {
 	Why       string            `json:"why,omitempty"`
 	Set       int               `json:"set"`                 // the weight in force
 	Effective map[string]string `json:"effective,omitempty"` // the tags that clients see, if an operator has set some
+	Held      *registry.Held    `json:"held,omitempty"`      // how the registry keeps it, if that can be known
 	Seen      map[string]int    `json:"seen"`                // clients that know it, by what they think of it: ready, ejected, suspect, unconnected, unused, withheld
 	Unseen    []string          `json:"unseen"`              // processes whose client does not know it, at most maxUnseen
 	Missing   int               `json:"missing"`             // how many these are
@@ -120,6 +122,7 @@ type listRead struct {
 	at        time.Time
 	instances []tandem.Instance
 	err       error
+	held      []registry.Held
 	documents []DocumentView
 }
 
@@ -142,6 +145,7 @@ func (c *Console) registry(ctx context.Context, _ User, req *RegistryRequest) (*
 // view returns what the registry is. Its settings are those of the target.
 func (s *source) view() RegistryView {
 	v := RegistryView{Source: s.state(), Kind: s.target.Scheme, Directory: s.directory != nil, Names: []string{}}
+	_, v.Inspects = s.resolver.(registry.Inspector)
 	redacted, err := registry.ParseTarget(s.target.Redacted())
 	if err != nil { // it was parsed before
 		redacted = registry.Target{Scheme: s.target.Scheme}
@@ -204,6 +208,11 @@ func (c *Console) listView(ctx context.Context, l *list) *ListView {
 		out.Error = short(read.err)
 	}
 	entries := entriesOf(rowsOf(l.name, instances, set, read.at), instances, set, read.at)
+	for i := range read.held {
+		if e := entries[read.held[i].ID]; e != nil {
+			e.Held = &read.held[i]
+		}
+	}
 	for _, in := range known {
 		if in.err != nil {
 			out.Silent++
@@ -302,6 +311,15 @@ func (c *Console) readList(ctx context.Context, l *list) *listRead {
 	r := &listRead{at: time.Now(), documents: []DocumentView{}}
 	var wg sync.WaitGroup
 	wg.Go(func() { r.instances, r.err = registry.List(ctx, l.source.resolver, l.target) })
+	if inspector, ok := l.source.resolver.(registry.Inspector); ok {
+		wg.Go(func() {
+			held, err := inspector.Inspect(ctx, l.target)
+			if err != nil {
+				c.cfg.Log.Debug("how entries are kept is not known", "list", l.name, "error", err)
+			}
+			r.held = held
+		})
+	}
 	wg.Go(func() {
 		for _, kind := range []string{kindOverrides, kindPolicy} {
 			if s, err := c.storeOf(l, kind); err == nil {

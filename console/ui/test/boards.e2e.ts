@@ -80,6 +80,7 @@ it('the entries of etcd and of files are shown beside what the till sees', async
     for (const id of ids) expect(text).toContain(id)
     expect(text).not.toContain('not listed')
     expect(await page.locator('.code').textContent()).toContain('"incarnation"')
+    if (list === cluster.list) expect(await page.locator('.facts').textContent()).toMatch(/\/shop\/Cart\/cart-1.*: \d+ s of 15 s left/)
     expect(await violations(page)).toEqual([])
     await page.screenshot({ path: `test-output/cluster-registry-${list.startsWith('file') ? 'file' : 'etcd'}.png` })
   }

@@ -94,6 +94,7 @@ it('differences between the registry and its clients are marked, and tags are se
   await page.getByRole('button', { name: 'cart-5af-2' }).click()
   expect(page.url()).toContain('entry=cart-5af-2')
   expect(await page.locator('.code').textContent()).toContain('"host": "node-2"')
+  await page.getByText('694d8f2a3c1e: 11 s of 15 s left').waitFor()
   await page.getByRole('button', { name: 'Edit tags' }).click()
   await page.getByText('This changes nothing.').waitFor()
   await page.getByRole('button', { name: 'Add a tag' }).click()

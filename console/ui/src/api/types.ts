@@ -474,6 +474,7 @@ export interface RegistryView extends Source {
   path: string
   options?: Readonly<Record<string, string>> | null
   directory: boolean
+  inspects: boolean
   writable: boolean
   instances: number
   failing: number
@@ -512,6 +513,7 @@ export interface Entry {
   why?: string
   set: number
   effective?: Readonly<Record<string, string>> | null
+  held?: { id: string; key: string; revision?: number; lease?: string; ttl?: Nanos; left?: Nanos } | null
   seen: Counts
   unseen: List<string>
   missing: number

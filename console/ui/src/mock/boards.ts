@@ -156,8 +156,8 @@ export class Boards {
   private registry(list: string, now: number): Registries {
     const source = { lists: this.all.length, at: new Date(now).toISOString(), directory: true, failing: 0 }
     const sources = [
-      { ...source, name: 'etcd://10.0.0.5:2379', kind: 'etcd', address: '10.0.0.5:2379', path: '', options: { ttl: '10s' }, documents: true, writable: true, instances: 20_420, names: this.all.map((e) => e.row.list) },
-      { ...source, name: 'dns://cluster.local', lists: 0, kind: 'dns', address: 'cluster.local', path: '', documents: false, writable: false, directory: false, instances: 0, names: [], error: 'lookup cluster.local: no such host' },
+      { ...source, name: 'etcd://10.0.0.5:2379', kind: 'etcd', address: '10.0.0.5:2379', path: '', options: { ttl: '10s' }, inspects: true, documents: true, writable: true, instances: 20_420, names: this.all.map((e) => e.row.list) },
+      { ...source, name: 'dns://cluster.local', lists: 0, kind: 'dns', address: 'cluster.local', path: '', documents: false, inspects: false, writable: false, directory: false, instances: 0, names: [], error: 'lookup cluster.local: no such host' },
     ]
     return list === '' ? { sources } : { sources, list: this.view(this.find(list), now) }
   }
@@ -171,7 +171,7 @@ export class Boards {
       const missing = i.id === lacks && readers.length > 1 ? 2 : 0
       const tags = e.set.find((o) => o.instance === i.id && o.tags)?.tags
       return {
-        ...rest, incarnation: 'Q3XK2MDPBE2I5GGZ77', load: { at: new Date(now - 21_000).toISOString(), rate: i.rate, inFlight: i.running }, listed: true, state: state === 'disabled' || state === 'draining' ? state : 'enabled',
+        ...rest, held: { id: i.id, key: `${e.row.list.replace(/^etcd:\/\/[^/]*/, '')}/${i.id}`, revision: 184_022, lease: '694d8f2a3c1e', ttl: 15e9, left: 11e9 }, incarnation: 'Q3XK2MDPBE2I5GGZ77', load: { at: new Date(now - 21_000).toISOString(), rate: i.rate, inFlight: i.running }, listed: true, state: state === 'disabled' || state === 'draining' ? state : 'enabled',
         seen: { [state === 'enabled' || state === 'silent' ? 'ready' : state === 'ejected' || state === 'unhealthy' ? 'ejected' : 'withheld']: readers.length - missing }, unseen: missing > 0 ? readers.slice(0, 2).map((r) => r.process) : [], missing,
         ...(tags ? { effective: merged(i.tags ?? {}, tags) } : {}),
       }

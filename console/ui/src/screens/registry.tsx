@@ -1,7 +1,7 @@
 import { lazy, Suspense, useMemo, useState, type ReactNode } from 'react'
 import type { DocumentView, Entry, ListView, Reader, RegistryView } from '../api/types.ts'
 import { usePolled } from '../api/use.ts'
-import { bytes, count, isTime, rate, shortList, target, time } from '../format.ts'
+import { bytes, count, isTime, rate, shortList, span, target, time } from '../format.ts'
 import { useT, type Key, type T } from '../i18n/index.tsx'
 import { Link, setParams, useRoute } from '../route.tsx'
 import { mayEdit, useSession } from '../session.tsx'
@@ -42,7 +42,7 @@ function Sources({ rows }: { rows: readonly RegistryView[] }) {
 
 function SourceOf({ s }: { s: RegistryView }) {
   const { t } = useT()
-  const can = [s.directory ? t('registry.directory') : '', s.documents ? t('registry.documents') : '', s.writable ? t('registry.history') : ''].filter(Boolean)
+  const can = [s.directory ? t('registry.directory') : '', s.documents ? t('registry.documents') : '', s.writable ? t('registry.history') : '', s.inspects ? t('registry.inspects') : ''].filter(Boolean)
   const items: [string, ReactNode][] = [
     [t('registry.kind'), s.kind],
     [t('registry.address'), s.address || '–'],
@@ -164,6 +164,11 @@ function EntryOf({ view, entry, again }: { view: ListView; entry: Entry; again: 
     [t('group'), entry.group || '–'],
     [t('started'), time(entry.started)],
     [t('registry.incarnation'), entry.incarnation || '–'],
+    ...(entry.held ? [
+      [t('registry.key'), <code key="k">{entry.held.key}</code>] as [string, ReactNode],
+      [t('registry.lease'), entry.held.lease ? t('registry.leaseOf', { id: entry.held.lease, ttl: span((entry.held.ttl ?? 0) / 1e9), left: span((entry.held.left ?? 0) / 1e9) }) : t('boards.none')] as [string, ReactNode],
+      [t('registry.writtenAt'), String(entry.held.revision ?? '–')] as [string, ReactNode],
+    ] : []),
     [t('registry.load'), entry.load ? `${time(entry.load.at)} · ${rate(entry.load.rate)} ${t('perSecond')} · ${t('running')} ${count(entry.load.inFlight)}` : '–'],
     [t('registry.effective'), tagText(entry.effective ?? entry.tags) || '–'],
     [t('registry.unseen'), (entry.unseen ?? []).length > 0 ? shortList(entry.unseen ?? [], 10) : '–'],
@@ -194,7 +199,7 @@ function EntryOf({ view, entry, again }: { view: ListView; entry: Entry; again: 
 
 // registered is an entry without what the console adds.
 export function registered(e: Entry): object {
-  const { listed: _a, state: _b, why: _c, set: _d, effective: _e, seen: _f, unseen: _g, missing: _h, ...rest } = e
+  const { listed: _a, state: _b, why: _c, set: _d, effective: _e, seen: _f, unseen: _g, missing: _h, held: _i, ...rest } = e
   return rest
 }
 
