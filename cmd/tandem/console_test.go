@@ -10,11 +10,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/contexts"
 	"github.com/tandem-rpc/tandem/console"
+	"github.com/tandem-rpc/tandem/registry/file"
 )
 
 // writeTestCert writes the certificate of package httptest, which is its own authority, and its key.
@@ -37,12 +40,10 @@ func writeTestCert(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// TestConsoleCallsWithTLS calls a server with TLS from the playground, by every protocol.
-func TestConsoleCallsWithTLS(t *testing.T) {
-	cert, key := writeTestCert(t)
-	list := "file://" + filepath.ToSlash(t.TempDir()) + "/shop"
-	startServe(t, "--registry", list, "--id", "one", "--tls-cert", cert, "--tls-key", key)
-	cfg, err := consoleConfig(t.Context(), &accessFlags{tls: contexts.TLS{CA: cert}}, []string{list})
+// consoleOf starts a console of a list, for a user who may write, and returns what calls its API.
+func consoleOf(t *testing.T, list, ca string) (post func(name string, req, answer any)) {
+	t.Helper()
+	cfg, err := consoleConfig(t.Context(), &accessFlags{tls: contexts.TLS{CA: ca}}, []string{list})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func TestConsoleCallsWithTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = entered.Body.Close()
-	post := func(name string, req, answer any) {
+	return func(name string, req, answer any) {
+		t.Helper()
 		body, err := json.Marshal(req)
 		if err != nil {
 			t.Fatal(err)
@@ -83,13 +85,30 @@ func TestConsoleCallsWithTLS(t *testing.T) {
 			t.Fatalf("%s: %s, %v", name, resp.Status, err)
 		}
 	}
-	var p console.Playground
-	for end := time.Now().Add(20 * time.Second); p.Schema == nil; post("Playground", console.PlaygroundRequest{List: list}, &p) {
+}
+
+// soon waits until a condition holds.
+func soon(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(end) {
-			t.Fatalf("no schema: %s", p.Error)
+			t.Fatalf("in vain: %s", what)
 		}
-		time.Sleep(50 * time.Millisecond) // until the list has been read
+		time.Sleep(50 * time.Millisecond) // until the registry has been read
 	}
+}
+
+// TestConsoleCallsWithTLS calls a server with TLS from the playground, by every protocol.
+func TestConsoleCallsWithTLS(t *testing.T) {
+	cert, key := writeTestCert(t)
+	list := "file://" + filepath.ToSlash(t.TempDir()) + "/shop"
+	startServe(t, "--registry", list, "--id", "one", "--tls-cert", cert, "--tls-key", key)
+	post := consoleOf(t, list, cert)
+	var p console.Playground
+	soon(t, "the schema", func() bool {
+		post("Playground", console.PlaygroundRequest{List: list}, &p)
+		return p.Schema != nil
+	})
 	if len(p.Protocols) < 5 {
 		t.Errorf("protocols %v", p.Protocols)
 	}
@@ -99,5 +118,40 @@ func TestConsoleCallsWithTLS(t *testing.T) {
 		if post("Call", req, &got); got.Result != `{"C":56}` || got.Instance != "one" {
 			t.Errorf("%s: %+v", protocol, got)
 		}
+	}
+}
+
+// TestConsoleOffersHTTP2 calls a gRPC server that speaks HTTP/2 only to clients whose TLS offers it,
+// as most do.
+func TestConsoleOffersHTTP2(t *testing.T) {
+	cert, _ := writeTestCert(t)
+	var versions sync.Map
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		versions.Store(r.ProtoMajor, true)
+		w.Header().Set("Content-Type", "application/grpc+json")
+		w.Header().Set("Grpc-Status", "0")
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	dir := t.TempDir()
+	entry, err := file.New(filepath.Join(dir, "shop")).Register(t.Context(), tandem.Instance{
+		ID: "g", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: srv.Listener.Addr().String(), Protocol: "grpc"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = entry.Close() }()
+	list := "file://" + filepath.ToSlash(dir) + "/shop"
+	post := consoleOf(t, list, cert)
+	soon(t, "the instance", func() bool {
+		var p console.Playground
+		post("Playground", console.PlaygroundRequest{List: list}, &p)
+		return len(p.Instances) == 1
+	})
+	var got console.CallAnswer
+	post("Call", console.CallRequest{List: list, Method: "A.B", Arguments: "{}", Protocol: "grpc"}, &got)
+	if _, ok := versions.Load(2); !ok {
+		t.Errorf("no request by HTTP/2: %+v", got)
 	}
 }
