@@ -19,8 +19,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/admin"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/override"
-	"github.com/tandem-rpc/tandem/protocol/rpcx"
 	"github.com/tandem-rpc/tandem/registry/file"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -52,6 +52,37 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
+// echo is a protocol that answers a call with its arguments, once it has reached the server.
+type echo struct{}
+
+func (echo) Name() string           { return "echo" }
+func (echo) Codecs() []tandem.Codec { return []tandem.Codec{codec.JSON()} }
+
+func (echo) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return echoing{conn, make(chan struct{})}, nil
+}
+
+type echoing struct {
+	net.Conn
+
+	done chan struct{}
+}
+
+func (echoing) Carry(_ context.Context, r *client.Request) error {
+	r.Reply = bytes.Clone(r.Message)
+	return nil
+}
+
+func (echoing) Ping(context.Context) error { return nil }
+
+func (e echoing) Done() <-chan struct{} { return e.done }
+
+func (echoing) Err() error { return nil }
+
 // toy is the argument of Toys.Same.
 type toy struct {
 	Number int64  `json:"number"`
@@ -62,7 +93,7 @@ func newToys(t *testing.T, cfg Config) *toys {
 	t.Helper()
 	out := &toys{log: new(lockedBuffer)}
 	cfg.Log = slog.New(slog.NewTextHandler(out.log, nil))
-	cfg.Protocols = []client.Protocol{rpcx.Client()}
+	cfg.Protocols = []client.Protocol{echo{}}
 	out.cluster = newCluster(t, cfg)
 	out.list = "file://" + out.base + "/toys"
 	for i := range out.served {
@@ -83,7 +114,7 @@ func (c *toys) serveToys(i int) {
 	c.t.Helper()
 	a := admin.New()
 	r := file.New(filepath.FromSlash(c.base + "/toys"))
-	srv := server.New(server.WithPlugins(a), server.WithProtocols(rpcx.New()), server.WithRegistrar(r, tandem.Instance{ID: fmt.Sprint("t", i)}))
+	srv := server.New(server.WithPlugins(a), server.WithRegistrar(r, tandem.Instance{ID: fmt.Sprint("t", i)}))
 	c.check(errors.Join(
 		a.Register(srv),
 		server.Handle(srv, "Toys.Same", func(ctx context.Context, t *toy) (*toy, error) {
@@ -136,7 +167,7 @@ func TestPlayground(t *testing.T) {
 	if status := c.post("Playground", PlaygroundRequest{List: c.list}, &p); status != http.StatusOK || p.Error != "" || p.Described != "t0" {
 		t.Fatalf("%d: %+v", status, p)
 	}
-	if first := &p.Instances[0]; fmt.Sprintf("%v %v %v %v %v", p.Services, p.Protocols, first.ID, first.State, first.Protocols) != "[Toys] [rpcx tandem] t0 enabled [tandem rpcx]" || !strings.HasPrefix(first.Targets["rpcx"], "rpcx://127.0.0.1:") {
+	if first := &p.Instances[0]; fmt.Sprintf("%v %v %v %v %v", p.Services, p.Protocols, first.ID, first.State, first.Protocols) != "[Toys] [echo tandem] t0 enabled [tandem echo]" || !strings.HasPrefix(first.Targets["echo"], "echo://127.0.0.1:") {
 		t.Errorf("%v %v %v", p.Services, p.Protocols, p.Instances)
 	}
 	if len(p.Schema.Methods) != 8 || p.Schema.Methods[2].Method != "Toys.Div" || p.Schema.Methods[2].Arguments != 2 {
@@ -158,7 +189,7 @@ func TestPlayground(t *testing.T) {
 		},
 		"several arguments": {CallRequest{Method: "Toys.Div", Arguments: `[17, 5]`, Several: true, Instance: "t0"}, CallAnswer{Code: "OK", Result: `[3,2]`, Instance: "t0"}},
 		"no arguments":      {CallRequest{Method: "Toys.Stop", Several: true, Instance: "t0"}, CallAnswer{Code: "OK", Instance: "t0"}},
-		"another protocol":  {CallRequest{Method: "Toys.Same", Arguments: big, Instance: "t0", Protocol: "rpcx"}, CallAnswer{Code: "OK", Result: big, Instance: "t0"}},
+		"another protocol":  {CallRequest{Method: "Toys.Same", Arguments: big, Instance: "t0", Protocol: "echo"}, CallAnswer{Code: "OK", Result: big, Instance: "t0"}},
 		"an error":          {CallRequest{Method: "Toys.Break", Instance: "t0"}, CallAnswer{Code: "ResourceExhausted", Message: "it is broken", Instance: "t0"}},
 		"no such method":    {CallRequest{Method: "Toys.No", Instance: "t0"}, CallAnswer{Code: "Unimplemented", Instance: "t0"}},
 		"too late":          {CallRequest{Method: "Toys.Wait", Instance: "t0", Timeout: 50 * time.Millisecond}, CallAnswer{Code: "DeadlineExceeded", Instance: "t0"}},

@@ -125,9 +125,9 @@ func TestConsoleCallsWithTLS(t *testing.T) {
 // as most do.
 func TestConsoleOffersHTTP2(t *testing.T) {
 	cert, _ := writeTestCert(t)
-	var versions sync.Map
+	var agreed sync.Map
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		versions.Store(r.ProtoMajor, true)
+		agreed.Store(r.TLS.NegotiatedProtocol, true)
 		w.Header().Set("Content-Type", "application/grpc+json")
 		w.Header().Set("Grpc-Status", "0")
 	}))
@@ -151,7 +151,7 @@ func TestConsoleOffersHTTP2(t *testing.T) {
 	})
 	var got console.CallAnswer
 	post("Call", console.CallRequest{List: list, Method: "A.B", Arguments: "{}", Protocol: "grpc"}, &got)
-	if _, ok := versions.Load(2); !ok {
+	if _, ok := agreed.Load("h2"); !ok {
 		t.Errorf("no request by HTTP/2: %+v", got)
 	}
 }
