@@ -304,7 +304,8 @@ func TestAsk(t *testing.T) {
 	var e client.Explanation
 	c.until("the explanation", func() bool {
 		req := json.RawMessage(`{"client":"` + c.target + `","method":"Shop.Buy"}`)
-		return c.post("Ask", AskRequest{List: bank, Instance: "b0", Method: "Explain", Request: req}, &e) == http.StatusOK
+		ok := c.post("Ask", AskRequest{List: bank, Instance: "b0", Method: "Explain", Request: req}, &e) == http.StatusOK
+		return ok && len(e.Attempts) == 1 && len(e.Attempts[0].Instances) == 3 // all have registered
 	})
 	if e.Method != "Shop.Buy" || len(e.Attempts) != 1 || len(e.Attempts[0].Instances) != 3 {
 		t.Errorf("%+v", &e)
@@ -327,8 +328,9 @@ func TestTap(t *testing.T) {
 	c := newCluster(t, Config{})
 	c.login()
 	c.load()
-	c.until("the list", func() bool {
-		return c.post("Service", ServiceRequest{List: c.target, Service: "Shop"}, nil) == http.StatusOK
+	c.until("all instances", func() bool {
+		var s Service
+		return c.post("Service", ServiceRequest{List: c.target, Service: "Shop"}, &s) == http.StatusOK && len(s.Rows) == 3
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
