@@ -419,7 +419,7 @@ func TestLocal(t *testing.T) {
 func TestRoles(t *testing.T) {
 	needs := map[string]Role{
 		"Info": Viewer, "Methods": Viewer, "Explain": Viewer, "Changes": Viewer,
-		"Connections": Viewer, "Limits": Viewer, "Settings": Viewer, "Clients": Viewer,
+		"Connections": Viewer, "Limits": Viewer, "Settings": Viewer, "Clients": Viewer, "Schema": Viewer,
 		"Spans": Developer, "Profile": Developer, "Tap": Developer, "Running": Developer,
 		"SetLogLevel": Operator, "ForceBreaker": Operator, "Undo": Operator,
 	}

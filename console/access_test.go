@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,19 @@ func roleOf(all []Action, name string) string {
 		return "none"
 	}
 	return all[i].Role
+}
+
+// The page has a text for each action, in English; the compiler compares the languages.
+func TestActionsHaveTexts(t *testing.T) {
+	texts, err := os.ReadFile("ui/src/i18n/en.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range new(Console).actions() {
+		if !strings.Contains(string(texts), "'access.do."+a.Name+"':") {
+			t.Errorf("no text for %s", a.Name)
+		}
+	}
 }
 
 func TestAccessOfTheToken(t *testing.T) {

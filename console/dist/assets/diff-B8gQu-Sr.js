@@ -1,0 +1,3 @@
+var e=2e3;function t(t,r){let i=t===``?[]:t.replace(/\n$/,``).split(`
+`),a=r===``?[]:r.replace(/\n$/,``).split(`
+`);if(i.length>e||a.length>e)return t===r?n(`same`,i):[...n(`removed`,i),...n(`added`,a)];let o=a.length+1,s=new Uint16Array((i.length+1)*o),c=(e,t)=>s[e*o+t]??0;for(let e=i.length-1;e>=0;e--)for(let t=a.length-1;t>=0;t--)s[e*o+t]=i[e]===a[t]?c(e+1,t+1)+1:Math.max(c(e+1,t),c(e,t+1));let l=[],u=0,d=0;for(;u<i.length||d<a.length;)u<i.length&&d<a.length&&i[u]===a[d]?(l.push({kind:`same`,text:i[u]??``}),u++,d++):d>=a.length||u<i.length&&c(u+1,d)>=c(u,d+1)?l.push({kind:`removed`,text:i[u++]??``}):l.push({kind:`added`,text:a[d++]??``});return l}function n(e,t){return t.map(t=>({kind:e,text:t}))}export{t};
