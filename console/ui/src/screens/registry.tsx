@@ -109,7 +109,7 @@ function OfList({ view, again }: { view: ListView; again: () => void }) {
         <Figure name={t('registry.gone')} value={count(entries.length - listed.length)} />
         <Figure name={t('registry.unseen')} value={count(unseen)} />
         <Figure name={t('registry.readers')} value={count(view.readers?.length ?? 0)} />
-        <Figure name={t('overrides')} value={count(view.set?.length ?? 0)} note={documents.map((d) => t('policies.revision', { n: d.revision })).slice(0, 1).join('')} />
+        <Figure name={t('overrides')} value={count(view.set?.length ?? 0)} note={documents.filter((d) => d.kind === 'overrides' && d.revision > 0).map((d) => t('policies.revision', { n: d.revision })).join('')} />
         <Figure name={t('registry.readAt')} value={time(view.at)} />
       </div>
       <Tabs

@@ -66,7 +66,7 @@ function Lists({ rows }: { rows: readonly ResilienceRow[] }) {
     })
     return [
       { key: 'list', head: t('list'), width: 'minmax(130px,2fr)', sort: (r) => r.list, cell: (r, tab) => <Link tabIndex={tab} view="resilience" params={{ list: r.list }} title={r.list}>{target(r.list).path}</Link> },
-      { key: 'trouble', head: t('resilience.trouble'), width: 'minmax(128px,1fr)', sort: (r) => r.trouble, cell: (r) => <Trouble row={r} /> },
+      { key: 'trouble', head: t('resilience.trouble'), width: '128px', sort: (r) => r.trouble, cell: (r) => <Trouble row={r} /> },
       { key: 'clients', head: t('resilience.clients'), width: '70px', end: true, sort: (r) => r.clients, cell: (r) => <N n={r.clients} bad={false} /> },
       { key: 'instances', head: t('instances'), width: '80px', end: true, sort: (r) => r.instances, cell: (r) => <N n={r.instances} bad={false} /> },
       n('open', '56px'), n('halfOpen', '82px'), n('forced', '64px'), n('methods', '96px'), n('suspect', '70px'), n('panicking', '80px'), n('spent', '90px'), n('guarding', '94px'),
@@ -263,7 +263,7 @@ function Clients({ rows }: { rows: readonly ResilientClient[] }) {
     { key: 'ready', head: t('resilience.usable'), width: '78px', end: true, sort: (c) => c.state.instances.ready, cell: (c) => <span className="num">{`${c.state.instances.ready}/${Object.values(c.state.instances).reduce((a, b) => a + b, 0)}`}</span> },
     { key: 'ejected', head: t('state.ejected'), width: '78px', end: true, sort: (c) => c.state.instances.ejected, cell: (c) => <N n={c.state.instances.ejected} /> },
     { key: 'ejections', head: t('client.ejections'), width: '84px', end: true, sort: (c) => c.state.ejections, cell: (c) => <N n={c.state.ejections} bad={false} /> },
-    { key: 'budget', head: t('budget'), width: '100px', end: true, sort: (c) => c.state.retryBudget, cell: (c) => <span className={c.state.retryBudget < 1 ? 'num bad' : 'num'}>{c.state.retryBudget.toFixed(1)}</span> },
+    { key: 'budget', head: t('budget'), width: '112px', end: true, sort: (c) => c.state.retryBudget, cell: (c) => <span className={c.state.retryBudget < 1 ? 'num bad' : 'num'}>{c.state.retryBudget.toFixed(1)}</span> },
     { key: 'retries', head: t('resilience.retriesRefused'), width: '116px', end: true, sort: (c) => c.state.retriesRefused, cell: (c) => <N n={c.state.retriesRefused} /> },
     { key: 'panicking', head: t('resilience.panicking'), width: 'minmax(90px,.6fr)', sort: (c) => Number(c.state.panicking), cell: (c) => (c.state.panicking ? <span className="bad" title={t('client.panickingText')}>{t('client.panickingText')}</span> : <span className="faint">{t('boards.none')}</span>) },
     { key: 'methods', head: t('client.open'), width: 'minmax(140px,1.2fr)', cell: (c) => <MethodBreakers of={c} /> },
