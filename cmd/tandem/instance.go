@@ -26,7 +26,7 @@ func newInstance(sh *shell) *cobra.Command {
 		newInstanceState(sh, "disable", "give instances no new calls", override.Disabled),
 		newInstanceState(sh, "drain", "the same, for instances that are about to be stopped", override.Draining),
 		newInstanceState(sh, "enable", "give instances calls again", override.Enabled),
-		newInstanceWeight(sh), newInstanceClear(sh), newInstanceHistory(sh), newInstanceRestore(sh))
+		newInstanceWeight(sh), newInstanceTag(sh), newInstanceClear(sh), newInstanceHistory(sh), newInstanceRestore(sh))
 }
 
 // chosenForm says how the commands name the instances that they change.
