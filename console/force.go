@@ -45,7 +45,7 @@ const maxForce = 200
 // longestForce is how long processes let a breaker be forced.
 const longestForce = 24 * time.Hour
 
-func (r *ForceRequest) isDryRun() bool { return r.DryRun }
+func (req *ForceRequest) isDryRun() bool { return req.DryRun }
 
 // force keeps breakers in a state, or says what that would do.
 func (c *Console) force(ctx context.Context, u User, req *ForceRequest) (*Force, error) {
