@@ -46,7 +46,7 @@ func localOnly(ctx context.Context) (Role, error) {
 	if call := tandem.FromContext(ctx); call != nil && isLocal(call) {
 		return Developer, nil
 	}
-	return 0, tandem.Errorf(tandem.PermissionDenied, "only callers on the same machine may use this: admin.WithAuthorizer allows others")
+	return 0, tandem.Errorf(tandem.PermissionDenied, "only callers from the loopback interface of the server's machine may use this: admin.WithAuthorizer allows others")
 }
 
 // forwarded are metadata of calls that a proxy has passed on: it may be on this machine, and the

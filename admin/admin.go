@@ -14,7 +14,7 @@
 //
 // # Who may call
 //
-// Without [WithAuthorizer] only callers on the same machine are answered, and none may write:
+// Without [WithAuthorizer] only local callers are answered, with the role [Developer]:
 // an address of the loopback interface, a unix socket, or memory. A call that a proxy has
 // forwarded does not count as local. See [Role].
 //

@@ -164,12 +164,18 @@ const (
 	reportSpread  = 200 * time.Millisecond
 	reportRetry   = 5 * time.Second
 	reportTimeout = 5 * time.Second
+	withdrawTime  = time.Second // Close waits for it
 )
 
 // report reports to the source what has been applied: when it is new, and again before the last
 // report expires.
 func (s *steering) report(c *Client, r policy.Reporter) {
-	failed := ""
+	failed, reported := "", false
+	defer func() {
+		if reported {
+			s.withdraw(r)
+		}
+	}()
 	wait := time.NewTimer(policy.ReportEvery)
 	defer wait.Stop()
 	for {
@@ -185,6 +191,7 @@ func (s *steering) report(c *Client, r policy.Reporter) {
 		next := policy.ReportEvery
 		if a := s.last(); a.Client != "" {
 			ctx, cancel := context.WithTimeout(c.life.Context(), reportTimeout)
+			reported = true
 			err := r.Report(ctx, a)
 			cancel()
 			if err != nil {
@@ -199,4 +206,14 @@ func (s *steering) report(c *Client, r policy.Reporter) {
 		}
 		wait.Reset(next - mathrand.N(next/4))
 	}
+}
+
+// withdraw reports that the client has ended, so that nobody waits for it to apply anything. If that
+// fails, the last report expires.
+func (s *steering) withdraw(r policy.Reporter) {
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
+	defer cancel()
+	a := s.last()
+	a.At, a.Ended = time.Now(), true
+	_ = r.Report(ctx, a)
 }

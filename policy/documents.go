@@ -58,7 +58,9 @@ func readReports(reports map[string][]byte) ([]Applied, error) {
 			errs = append(errs, fmt.Errorf("policy: report %.100q: %w", name, err))
 			continue
 		}
-		list = append(list, a)
+		if !a.Ended {
+			list = append(list, a)
+		}
 	}
 	slices.SortFunc(list, func(a, b Applied) int { return cmp.Compare(a.Client, b.Client) })
 	return list, errors.Join(errs...)

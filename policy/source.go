@@ -25,7 +25,8 @@ type Source interface {
 // Reporter is implemented by a [Source] that stores which client has applied which version.
 type Reporter interface {
 	// Report replaces what the client reported before. The source keeps it for
-	// [ReportLife], or for as long as it knows that the client lives.
+	// [ReportLife], or for as long as it knows that the client lives; the report of a client that
+	// has Ended not at all, or for as short as it can.
 	Report(ctx context.Context, a Applied) error
 }
 
@@ -48,6 +49,7 @@ type Applied struct {
 	InForce string    `json:"inForce,omitempty"` // the version that the client follows; "" for its options alone
 	At      time.Time `json:"at"`
 	Error   string    `json:"error,omitempty"` // why it was not applied; the one before stays in force
+	Ended   bool      `json:"ended,omitempty"` // the client is closed: [Reports] leaves it out
 }
 
 // VersionOf returns the version in a policy's text; if it has none, the revision of its Change,
@@ -117,6 +119,14 @@ const maxReports = 5000
 
 func (f file) Report(_ context.Context, a Applied) error {
 	dir := f.path + ".applied"
+	sum := sha256.Sum256([]byte(a.Client)) // names may contain any characters
+	path := filepath.Join(dir, hex.EncodeToString(sum[:8])+".json")
+	if a.Ended {
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
@@ -127,8 +137,6 @@ func (f file) Report(_ context.Context, a Applied) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(a.Client)) // names may contain any characters
-	path := filepath.Join(dir, hex.EncodeToString(sum[:8])+".json")
 	if err := os.WriteFile(path+".tmp", append(data, '\n'), 0o600); err != nil {
 		return err
 	}

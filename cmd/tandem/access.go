@@ -51,6 +51,9 @@ func (f *accessFlags) over(c contexts.Context) contexts.Context {
 
 // place returns what a target, or @NAME for a context, stands for.
 func (f *accessFlags) place(ctx context.Context, arg string) (*place, error) {
+	if f.tokenFile != "" && f.tokenCommand != "" {
+		return nil, usagef("--token-file and --token-command contradict each other")
+	}
 	c, err := contextOf(arg)
 	if err != nil {
 		return nil, err

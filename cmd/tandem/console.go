@@ -69,6 +69,9 @@ func serveConsole(ctx context.Context, sh *shell, listen string, cfg console.Con
 	if err != nil {
 		return err
 	}
+	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return errors.Join(usagef("--listen %s: that is no loopback address, and others could read along; docs/howto/console.md says how a team uses a console", listen), ln.Close())
+	}
 	c, err := console.New(cfg)
 	if err != nil {
 		return errors.Join(err, ln.Close())

@@ -67,7 +67,7 @@ func login(sh *shell, target string, l *contexts.Login) error {
 	if err := file.Save(path); err != nil {
 		return err
 	}
-	fmt.Fprintln(sh.out, "logged in at", key)
+	fmt.Fprintf(sh.out, "kept for %s; the next command with such a target tries it\n", key)
 	return nil
 }
 

@@ -32,7 +32,7 @@ func newRegistryLogout(sh *shell) *cobra.Command {
 			if err := file.Save(path); err != nil {
 				return err
 			}
-			fmt.Fprintln(sh.out, "logged out at", key)
+			fmt.Fprintln(sh.out, "forgotten:", key)
 			return nil
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,9 @@ func newTap(sh *shell) *cobra.Command {
 	set.BoolVar(&f.json, "json", false, "a line of JSON for each call")
 	f.access.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.For < 0 || f.For > 10*time.Minute {
+			return usagef("--for %v: want at most 10m", f.For)
+		}
 		at, err := f.access.place(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -67,6 +71,8 @@ func (f *tapFlags) follow(ctx context.Context, sh *shell, at *place) error {
 		return err
 	}
 	defer w.c.Close() //nolint:errcheck // the streams are over
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	lines := make(chan string)
 	errs := make([]error, len(w.instances))
 	var wg sync.WaitGroup
@@ -77,10 +83,16 @@ func (f *tapFlags) follow(ctx context.Context, sh *shell, at *place) error {
 		wg.Wait()
 		close(lines)
 	}()
+	var broken error
 	for line := range lines {
-		fmt.Fprintln(sh.out, line)
+		if broken != nil {
+			continue // the taps are ending
+		}
+		if _, broken = fmt.Fprintln(sh.out, line); broken != nil {
+			cancel()
+		}
 	}
-	return errors.Join(errs...)
+	return cmp.Or(broken, errors.Join(errs...))
 }
 
 // tap sends the calls of one instance to lines.

@@ -45,6 +45,12 @@ func newTop(sh *shell) *cobra.Command {
 		if f.every < 100*time.Millisecond {
 			return usagef("--every %v: want at least 100ms", f.every)
 		}
+		if f.window < 10*time.Second || f.window > 5*time.Minute {
+			return usagef("--window %v: want 10s to 5m", f.window)
+		}
+		if f.times < 0 {
+			return usagef("--times %d: want 0 or more", f.times)
+		}
 		at, err := f.access.place(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -63,6 +69,9 @@ func (f *topFlags) follow(ctx context.Context, sh *shell, p *listing.Printer, at
 	redraw := isTerminal(sh.out) && p.Format == listing.Table
 	for n := 1; ; n++ {
 		figures, silent, err := w.figures(ctx, admin.MethodsRequest{Window: f.window, Client: f.client, Times: true})
+		if ctx.Err() != nil {
+			return ctx.Err() // what came before it is a part of the figures
+		}
 		if err != nil {
 			return err
 		}
@@ -81,7 +90,7 @@ func (f *topFlags) follow(ctx context.Context, sh *shell, p *listing.Printer, at
 		select {
 		case <-time.After(f.every):
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (l *Load) Check() error {
 		}
 	}
 	if d := l.Duration(); d > maxDuration {
-		return fmt.Errorf("--duration %v: want at most %v", d, maxDuration)
+		return fmt.Errorf("--duration: it takes longer than %v, which is the most", maxDuration)
 	}
 	return nil
 }
