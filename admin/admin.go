@@ -170,4 +170,19 @@ func (a *Admin) Dial(target string, opts ...client.Option) (*client.Client, erro
 }
 
 // errNoClient is the error of requests about clients that do not exist.
+// knows reports whether a client has this name, or had it and was called.
+func (a *Admin) knows(client string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, open := a.clients[client]; open {
+		return true
+	}
+	for k := range *a.all.Load() {
+		if k.client == client {
+			return true
+		}
+	}
+	return false
+}
+
 var errNoClient = &tandem.Error{Code: tandem.NotFound, Message: "no client of this name: see the list of clients"}

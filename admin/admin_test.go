@@ -496,6 +496,12 @@ func TestExplain(t *testing.T) {
 		if tandem.CodeOf(err) != tandem.NotFound {
 			t.Errorf("a client that does not exist: %v", err)
 		}
+		if err := s.ask.Call(t.Context(), Service+".Methods", MethodsRequest{Client: "other"}, nil); tandem.CodeOf(err) != tandem.NotFound {
+			t.Errorf("its methods: %v", err)
+		}
+		if err := s.tap(TapRequest{Client: "other", For: time.Second}).RecvMsg(new(TapEvent)); tandem.CodeOf(err) != tandem.NotFound {
+			t.Errorf("a tap of it: %v", err)
+		}
 	})
 }
 

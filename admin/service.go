@@ -170,6 +170,9 @@ func (a *Admin) methods(_ context.Context, req *MethodsRequest) (*Methods, error
 	if req.Window < 0 || req.Window > maxWindow {
 		return nil, tandem.Errorf(tandem.InvalidArgument, "a window is at most %v", maxWindow)
 	}
+	if req.Client != "" && !a.knows(req.Client) {
+		return nil, errNoClient
+	}
 	n := int(cmp.Or(req.Window, usualWindow) / (windowTicks * tick))
 	out := &Methods{Methods: []MethodFigure{}}
 	figures := map[string]*MethodFigure{}

@@ -83,6 +83,9 @@ func (a *Admin) newTap(req TapRequest) (*tap, error) {
 	if req.Rate < 0 || req.For < 0 || req.Share < 0 || req.Share > 1 {
 		return nil, tandem.Errorf(tandem.InvalidArgument, "rate and time must not be negative, and the share from 0 to 1")
 	}
+	if req.Client != "" && req.Client != "*" && !a.knows(req.Client) {
+		return nil, errNoClient
+	}
 	req.Rate, req.For = within(req.Rate, tapRate, maxTapRate), within(req.For, tapTime, maxTapTime)
 	t := &tap{req: req, events: make(chan TapEvent, tapBacklog), redact: a.redact}
 	if t.redact == nil {

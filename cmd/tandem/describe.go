@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tandem-rpc/tandem/admin"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/introspect"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
 	"github.com/tandem-rpc/tandem/registry"
@@ -22,7 +23,8 @@ func newDescribe(sh *shell) *cobra.Command {
 		Use:   "describe [flags] TARGET [SERVICE[.METHOD]]",
 		Short: "list the methods of a target, with what they take and return",
 		Long: "It asks one instance for /openapi.json (web.WithPages), by gRPC reflection (web.RegisterReflection),\n" +
-			"and its admin API (package admin), which describes streams of Go types, too.",
+			"and its admin API (package admin), which describes streams of Go types, too. That API's own methods\n" +
+			"are shown when it is named: tandem.Admin.",
 		Example: "tandem describe tcp://127.0.0.1:8972 Arith.Mul",
 		Args:    wantArgs(1, 2),
 	}
@@ -39,6 +41,7 @@ func newDescribe(sh *shell) *cobra.Command {
 			return interrupted(cmd.Context(), err)
 		}
 		if len(args) == 1 {
+			methods = slices.DeleteFunc(methods, func(m introspect.Method) bool { return m.Service() == admin.Service })
 			return p.Print(methodList(at.target, methods))
 		}
 		methods, err = narrow(methods, args[1])

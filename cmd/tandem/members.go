@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,9 +45,14 @@ func (w *members) figures(ctx context.Context, req admin.MethodsRequest) (sum []
 	by := map[string][]admin.MethodFigure{}
 	var names []string
 	answered := 0
+	var missing error // what those say that do not have the client
 	for _, id := range w.instances {
 		m, err := client.Invoke[admin.Methods](ctx, w.c, admin.Service+".Methods", req, client.Instance(id))
-		if err != nil {
+		switch {
+		case tandem.CodeOf(err) == tandem.NotFound:
+			missing = fmt.Errorf("%s: %w", id, err)
+			continue
+		case err != nil:
 			silent = errors.Join(silent, fmt.Errorf("%s: %w", id, withoutAdmin(err)))
 			continue
 		}
@@ -59,7 +65,7 @@ func (w *members) figures(ctx context.Context, req admin.MethodsRequest) (sum []
 		}
 	}
 	if answered == 0 {
-		return nil, nil, silent
+		return nil, nil, cmp.Or(missing, silent)
 	}
 	for _, name := range names {
 		sum = append(sum, admin.Sum(by[name]...))

@@ -92,6 +92,10 @@ func (f *tapFlags) follow(ctx context.Context, sh *shell, at *place) error {
 			cancel()
 		}
 	}
+	lacks := func(err error) bool { return tandem.CodeOf(err) == tandem.NotFound }
+	if slices.ContainsFunc(errs, func(err error) bool { return !lacks(err) }) {
+		errs = slices.DeleteFunc(errs, lacks) // instances that do not have the client, where others do
+	}
 	return cmp.Or(broken, errors.Join(errs...))
 }
 
