@@ -39,6 +39,7 @@ type actor struct {
 	byCall   map[*Call]*scriptCall
 	running  []*Request
 	draining bool
+	pings    int // without an answer
 }
 
 // scriptCall is a call that an actor has made.
@@ -131,7 +132,8 @@ func (a *actor) rare(what int) {
 		a.m.Drain("")
 	case what < 64:
 		a.m.slow = !a.m.slow
-	default:
+	case a.pings < maxPongs: // more without an answer are a flood
+		a.pings++
 		a.m.Ping([8]byte{byte(what)})
 	}
 }
@@ -240,6 +242,8 @@ func (a *actor) happened(e Event, kind tandem.Kind) {
 		}
 	case Done:
 		a.over(e.Call)
+	case Pong:
+		a.pings--
 	case Away:
 		for _, p := range a.m.Lost(nil, a.m.taken, "draining") {
 			a.over(p)
