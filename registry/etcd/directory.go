@@ -17,27 +17,37 @@ var _ registry.Directory = (*Registry)(nil)
 // directoryPage is how many keys are read at a time.
 const directoryPage = 1000
 
-// Lists returns the directories that hold an instance; see [registry.Directory].
-func (r *Registry) Lists(ctx context.Context, target registry.Target) ([]registry.Target, error) {
+// look returns a session with the servers of a target, its client, and what ends it.
+func (r *Registry) look(ctx context.Context, target registry.Target) (s *session, client *clientv3.Client, release func(), err error) {
 	p, err := r.placeOf(target)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	c, release, err := r.conns.Acquire(p.servers)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s = &session{conn: c, place: p, log: r.options.log}
+	if client, err = s.client(ctx); err != nil {
+		release()
+		return nil, nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, client, release, nil
+}
+
+// Lists returns the directories that hold an instance; see [registry.Directory].
+func (r *Registry) Lists(ctx context.Context, target registry.Target) ([]registry.Target, error) {
+	s, client, release, err := r.look(ctx, target)
+	if err != nil {
+		return nil, err
 	}
 	defer release()
-	s := &session{conn: c, place: p, log: r.options.log}
-	client, err := s.client(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	p := s.place
 	dirs := map[string]bool{}
 	for from, end := p.prefix(), clientv3.GetPrefixRangeEnd(p.prefix()); from != ""; {
 		resp, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(directoryPage))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, c.explain(client, err))
+			return nil, fmt.Errorf("%s: %w", name, s.conn.explain(client, err))
 		}
 		from = ""
 		for _, kv := range resp.Kvs {

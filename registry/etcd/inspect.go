@@ -22,23 +22,15 @@ const leaseLanes = 16
 // Inspect returns the keys of a list, with the time that their leases have left; see
 // [registry.Inspector].
 func (r *Registry) Inspect(ctx context.Context, target registry.Target) ([]registry.Held, error) {
-	p, err := r.placeOf(target)
+	s, client, release, err := r.look(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	c, release, err := r.conns.Acquire(p.servers)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
 	defer release()
-	s := &session{conn: c, place: p, log: r.options.log}
-	client, err := s.client(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	p := s.place
 	resp, err := client.Get(ctx, p.prefix(), clientv3.WithPrefix(), clientv3.WithLimit(registry.MaxInstances))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, c.explain(client, err))
+		return nil, fmt.Errorf("%s: %w", name, s.conn.explain(client, err))
 	}
 	var held []registry.Held
 	leases := map[clientv3.LeaseID]*clientv3.LeaseTimeToLiveResponse{}
@@ -57,7 +49,7 @@ func (r *Registry) Inspect(ctx context.Context, target registry.Target) ([]regis
 		held = append(held, h)
 	}
 	if err := askLeases(ctx, client, leases); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, c.explain(client, err))
+		return nil, fmt.Errorf("%s: %w", name, s.conn.explain(client, err))
 	}
 	for i := range held {
 		if l := leases[of[held[i].Key]]; l != nil && l.TTL > 0 { // else it has just ended

@@ -1,9 +1,9 @@
 import { request } from 'node:http'
-import axe from 'axe-core'
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { query } from './browser.ts'
 import { share, startCluster, type Cluster } from './cluster.ts'
+import { enter, launch, open, soon, violations } from './real.ts'
 
 let cluster: Cluster
 let browser: Browser
@@ -12,51 +12,14 @@ let base: string
 
 beforeAll(async () => {
   cluster = await startCluster()
-  browser = await chromium.launch({ executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox'] })
+  browser = await launch()
   base = new URL(cluster.console).origin + '/'
-  operator = await enter(cluster.console)
+  operator = await enter(browser, cluster.console)
 })
 afterAll(async () => {
   await browser?.close()
   await cluster?.stop()
 })
-
-// enter exchanges the token for a session.
-async function enter(address: string): Promise<BrowserContext> {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: 'en-GB' })
-  const page = await context.newPage()
-  await page.goto(address)
-  await page.waitForSelector('.main h1')
-  await page.close()
-  return context
-}
-
-async function open(context: BrowserContext, address: string): Promise<{ page: Page; complaints: string[] }> {
-  const page = await context.newPage()
-  const complaints: string[] = []
-  page.on('pageerror', (error) => complaints.push(String(error)))
-  page.on('console', (message) => { if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text()) })
-  await page.goto(address)
-  return { page, complaints }
-}
-
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source)
-  return page.evaluate(async () => {
-    const { axe } = window as unknown as { axe: { run: () => Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> } }
-    const { violations } = await axe.run()
-    return violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => `${v.id}: ${v.nodes[0]?.html}`)
-  })
-}
-
-// soon waits until a condition holds, and returns how long that took.
-async function soon(what: string, holds: () => Promise<boolean>): Promise<number> {
-  const began = Date.now()
-  while (!(await holds())) {
-    if (Date.now() - began > 15_000) throw new Error('in vain: ' + what)
-  }
-  return Date.now() - began
-}
 
 const instance = 'cart-1'
 
@@ -150,7 +113,7 @@ it('a policy is written, and an earlier one restored', async () => {
 })
 
 it('who may only look is offered no changes, and can make none', async () => {
-  const context = await enter(cluster.readOnly)
+  const context = await enter(browser, cluster.readOnly)
   const origin = new URL(cluster.readOnly).origin
   const { page } = await open(context, origin + '/' + query('instance', { list: cluster.list, instance }))
   await page.waitForSelector('.facts')

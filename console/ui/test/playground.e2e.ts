@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import { dirname } from 'node:path'
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { CallAnswer, Playground } from '../src/api/types.ts'
 import { query } from './browser.ts'
 import { startCluster, type Cluster } from './cluster.ts'
+import { enter, launch, open } from './real.ts'
 
 let cluster: Cluster
 let browser: Browser
@@ -13,30 +14,17 @@ let base: string
 
 beforeAll(async () => {
   cluster = await startCluster()
-  browser = await chromium.launch({ executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox'] })
+  browser = await launch()
   base = new URL(cluster.console).origin + '/'
-  context = await enter(cluster.console)
+  context = await enter(browser, cluster.console, ['clipboard-read', 'clipboard-write'])
 })
 afterAll(async () => {
   await browser?.close()
   await cluster?.stop()
 })
 
-async function enter(address: string): Promise<BrowserContext> {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: 'en-GB', permissions: ['clipboard-read', 'clipboard-write'] })
-  const page = await context.newPage()
-  await page.goto(address)
-  await page.waitForSelector('.main h1')
-  await page.close()
-  return context
-}
-
-async function open(method: string, params: Readonly<Record<string, string>> = {}): Promise<{ page: Page; complaints: string[] }> {
-  const page = await context.newPage()
-  const complaints: string[] = []
-  page.on('pageerror', (error) => complaints.push(String(error)))
-  page.on('console', (message) => { if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text()) })
-  await page.goto(base + query('playground', { list: cluster.list, method, ...params }))
+async function openMethod(method: string, params: Readonly<Record<string, string>> = {}): Promise<{ page: Page; complaints: string[] }> {
+  const { page, complaints } = await open(context, base + query('playground', { list: cluster.list, method, ...params }))
   await page.getByRole('region', { name: 'Answer' }).waitFor()
   return { page, complaints }
 }
@@ -68,7 +56,7 @@ async function callsOf(page: Page, method: string): Promise<Record<string, numbe
 const say = '{"Name":"Ann","Answer":"","Letter":""}'
 
 it('a method is called at the instance that is chosen', async () => {
-  const { page, complaints } = await open('Hello.Say', { at: 'cart-2' })
+  const { page, complaints } = await openMethod('Hello.Say', { at: 'cart-2' })
   const before = await callsOf(page, 'Hello.Say')
   await page.locator('.play-form').getByLabel('Name', { exact: true }).fill('Ann')
   await page.getByRole('button', { name: 'Call', exact: true }).click()
@@ -83,7 +71,7 @@ it('a method is called at the instance that is chosen', async () => {
 })
 
 it('every protocol gives the same answer', async () => {
-  const { page } = await open('Arith.Div')
+  const { page } = await openMethod('Arith.Div')
   const { value } = await post<Playground>(page, 'Playground', { list: cluster.list })
   expect(value.protocols).toEqual(expect.arrayContaining(['tandem', 'grpc', 'connect', 'jsonrpc', 'rpcx']))
   for (const protocol of value.protocols ?? []) {
@@ -97,7 +85,7 @@ it('every protocol gives the same answer', async () => {
 })
 
 it('messages of a stream come and go while it is open', async () => {
-  const { page, complaints } = await open('Chat.Talk', { at: 'cart-1' })
+  const { page, complaints } = await openMethod('Chat.Talk', { at: 'cart-1' })
   const before = await callsOf(page, 'Chat.Talk')
   await page.getByRole('tab', { name: 'JSON' }).first().click()
   await page.getByLabel('Arguments as JSON').fill('{"Text":"one"}')
@@ -119,7 +107,7 @@ it('messages of a stream come and go while it is open', async () => {
 })
 
 it('the copies for a shell work', async () => {
-  const { page } = await open('Hello.Say', { args: '{"Name":"it\'s \\"$HOME\\" 漢"}' })
+  const { page } = await openMethod('Hello.Say', { args: '{"Name":"it\'s \\"$HOME\\" 漢"}' })
   await page.getByRole('button', { name: '+ Metadata' }).click()
   await page.getByLabel('Key of metadata 1').fill('region')
   await page.getByLabel('Value of metadata 1').fill("hz'a")
@@ -137,9 +125,9 @@ it('the copies for a shell work', async () => {
 })
 
 it('who may only look can call nothing', async () => {
-  const { page: ours } = await open('Hello.Say')
+  const { page: ours } = await openMethod('Hello.Say')
   const before = await callsOf(ours, 'Hello.Say')
-  const reader = await enter(cluster.readOnly)
+  const reader = await enter(browser, cluster.readOnly)
   const page = await reader.newPage()
   await page.goto(new URL(cluster.readOnly).origin + '/' + query('playground', { list: cluster.list, method: 'Hello.Say' }))
   await page.getByText(/^This console is read-only/).waitFor()

@@ -2,12 +2,12 @@ import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import axe from 'axe-core'
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Service } from '../src/api/types.ts'
 import { query } from './browser.ts'
 import { begin, binary, end } from './cluster.ts'
+import { enter, launch, violations } from './real.ts'
 
 // A front that calls two backs, of which one refuses all calls: console/testdata/retries.
 const retries = process.env['RETRIES'] ?? 'retries'
@@ -22,12 +22,8 @@ beforeAll(async () => {
   await begin(retries, [dir], /running in/, started)
   const address = await begin(binary, ['console', '--as', 'ann', `file://${dir}`], /(http:\S+)/, started)
   base = new URL(address).origin + '/'
-  browser = await chromium.launch({ executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox'] })
-  context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: 'en-GB' })
-  const page = await context.newPage()
-  await page.goto(address)
-  await page.waitForSelector('.main h1')
-  await page.close()
+  browser = await launch()
+  context = await enter(browser, address)
 })
 afterAll(async () => {
   await browser?.close()
@@ -39,15 +35,6 @@ async function open(address: string): Promise<Page> {
   const page = await context.newPage()
   await page.goto(base + address)
   return page
-}
-
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source)
-  return page.evaluate(async () => {
-    const { axe } = window as unknown as { axe: { run: () => Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> } }
-    const { violations } = await axe.run()
-    return violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => `${v.id}: ${v.nodes[0]?.html}`)
-  })
 }
 
 it('a call with a retry is found, and shown with both attempts and what the servers say', async () => {
