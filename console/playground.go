@@ -233,8 +233,8 @@ func checkMetadata(pairs []Pair) error {
 }
 
 // options returns the options of the call, which fill in what is known of it in the end.
-func (r *CallRequest) options(e *client.Explanation, trailer *tandem.Metadata, timeout time.Duration) []tandem.CallOption {
-	opts := []tandem.CallOption{client.Timeout(timeout), client.Explain(e), client.Trailer(trailer), client.FailMode(client.Failfast)}
+func (r *CallRequest) options(e *client.Explanation, ended tandem.CallOption, timeout time.Duration) []tandem.CallOption {
+	opts := []tandem.CallOption{client.Timeout(timeout), client.Explain(e), ended, client.FailMode(client.Failfast)}
 	for _, p := range r.Metadata {
 		opts = append(opts, client.Metadata(p.Key, p.Value))
 	}
@@ -351,7 +351,7 @@ func (c *Console) call(ctx context.Context, u User, req *CallRequest) (*CallAnsw
 	var trailer tandem.Metadata
 	var reply []byte
 	began := time.Now()
-	err = on.Call(ctx, req.Method, args, &reply, req.options(&e, &trailer, cmp.Or(req.Timeout, usualCall))...)
+	err = on.Call(ctx, req.Method, args, &reply, req.options(&e, client.Trailer(&trailer), cmp.Or(req.Timeout, usualCall))...)
 	out := answerOf(err, &e, trailer)
 	out.Began, out.Took, out.Sent, out.Received = began, time.Since(began), len(req.Arguments), len(reply)
 	if err == nil {

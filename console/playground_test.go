@@ -418,7 +418,7 @@ func TestPlaygroundStream(t *testing.T) {
 		return c.post("Send", SendRequest{ID: id, Message: "1"}, nil) == http.StatusNotFound
 	})
 	c.until("the log has it", func() bool {
-		return strings.Contains(c.log.String(), "method=Toys.Sum instance=t0 protocol=tandem code="+`"canceled"`) || strings.Contains(c.log.String(), "canceled")
+		return strings.Contains(c.log.String(), "by tandem: canceled")
 	})
 	// An error of the method comes as the end.
 	next, end = c.talk(t.Context(), CallRequest{Method: "Toys.Same", Arguments: "{}"})

@@ -84,20 +84,20 @@ func (c *Console) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer on.Close() //nolint:errcheck // the stream is over
 	var e client.Explanation
-	var trailer tandem.Metadata
+	var trailer keptTrailer
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	began := time.Now()
 	p := &played{user: u.Name}
 	out := &lineWriter{w: http.NewResponseController(w), lines: json.NewEncoder(w)}
-	p.stream, err = on.OpenStream(ctx, req.Method, req.options(&e, &trailer, cmp.Or(req.Timeout, maxStream))...)
+	p.stream, err = on.OpenStream(ctx, req.Method, req.options(&e, trailer.keep, cmp.Or(req.Timeout, maxStream))...)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	if err == nil {
 		err = c.converse(p, req, out)
 		_ = p.stream.Close() // it has ended, or is not wanted any more
 	}
-	end := answerOf(err, &e, trailer)
+	end := answerOf(err, &e, trailer.get())
 	end.Began, end.Took, end.Received = began, time.Since(began), out.bytes
 	p.sending.Lock() // Close has ended what was being sent
 	end.Sent = p.bytes
@@ -107,6 +107,28 @@ func (c *Console) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 	c.recordCall(ctx, u, req, end)
 	_ = out.write(StreamEvent{End: end}) // the page may be gone
+}
+
+// keptTrailer is the metadata that came with the end of a stream. A stream that is left before its end
+// may end at any time after that.
+type keptTrailer struct {
+	mu    sync.Mutex
+	value tandem.Metadata
+}
+
+// keep is the option of the call whose metadata is kept.
+func (k *keptTrailer) keep(call *tandem.Call) {
+	call.OnEnd(func(error) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.value = call.Trailer
+	})
+}
+
+func (k *keptTrailer) get() tandem.Metadata {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.value
 }
 
 func (c *Console) streamRequest(w http.ResponseWriter, r *http.Request) (User, *CallRequest, error) {
