@@ -208,8 +208,8 @@ func (s *steering) report(c *Client, r policy.Reporter) {
 	}
 }
 
-// withdraw reports that the client has ended, so that nobody waits for it to apply anything. If that
-// fails, the last report expires.
+// withdraw reports that the client has ended, so that operators do not wait for it to apply a new
+// document. If the report fails, the last one expires by itself.
 func (s *steering) withdraw(r policy.Reporter) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
 	defer cancel()

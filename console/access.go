@@ -22,7 +22,7 @@ const (
 	refusedFor = time.Hour
 )
 
-// login is a user of the console: the holder of the token, or one whom the Authorizer lets in.
+// login is a session of a user: of the one who used the token, or of one that the Authorizer accepts.
 type login struct {
 	id        string // for the page; no secret
 	user      User
@@ -52,7 +52,8 @@ func (s *logins) begin(ctx context.Context, r *http.Request, u User) string {
 	return secret
 }
 
-// note records a request of a user whom the Authorizer lets in; an error refuses it.
+// note records a request of a user that the Authorizer accepts. It returns an error if an administrator
+// has refused the user.
 func (s *logins) note(ctx context.Context, r *http.Request, u User) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +115,8 @@ func (s *logins) removeLocked(key string) {
 	}
 }
 
-// addressOf returns where a request comes from, and for whom a proxy says that it has passed it on.
+// addressOf returns the address of the peer, and the client address that a proxy gives in
+// X-Forwarded-For, if any.
 func addressOf(r *http.Request) (address, forwarded string) {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

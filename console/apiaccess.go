@@ -38,7 +38,7 @@ type SessionRow struct {
 	Seen      time.Time `json:"seen"`
 	Until     time.Time `json:"until,omitzero"` // when the console ends it
 	Address   string    `json:"address"`
-	Forwarded string    `json:"forwarded,omitempty"` // for whom the proxy there says that it sends
+	Forwarded string    `json:"forwarded,omitempty"` // client address from X-Forwarded-For; not verified
 	Own       bool      `json:"own"`                 // the caller's
 }
 

@@ -77,7 +77,7 @@ type Config struct {
 	// TraceURL is the address of a trace in another program, such as Jaeger, Tempo or Grafana,
 	// with {trace} in the place of the ID: https://jaeger.example.com/trace/{trace}. "" for none.
 	TraceURL string
-	// LogoutURL is where users log out whom an Authorizer lets in; "" if there is no such address.
+	// LogoutURL is the page on which users of an Authorizer log out; "" for none.
 	LogoutURL string
 	Log       *slog.Logger // nil for none
 }

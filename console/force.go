@@ -130,7 +130,8 @@ type clientKey struct {
 	client  string
 }
 
-// forceEffect says what forcing would do, and to what. It asks the processes anew.
+// forceEffect returns the breakers that forcing would change, and the effect on their clients. It
+// asks the processes again, not the cache.
 func (c *Console) forceEffect(ctx context.Context, l *list, req *ForceRequest) (*Force, error) {
 	chosen := map[clientKey][]string{} // instances
 	var order []clientKey

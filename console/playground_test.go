@@ -317,7 +317,7 @@ func TestPlaygroundIsRefused(t *testing.T) {
 	}
 }
 
-// A console that nobody may write with calls nothing, and neither may a viewer.
+// A console that is read-only makes no calls, and a viewer may make none.
 func TestPlaygroundNeedsARole(t *testing.T) {
 	c := newToys(t, Config{})
 	req := CallRequest{List: c.list, Method: "Toys.Same", Instance: "t0"}
@@ -431,6 +431,26 @@ func TestPlaygroundStream(t *testing.T) {
 			break
 		}
 	}
+}
+
+// A stream ends with the session that began it, and the audit knows where it came from.
+func TestPlaygroundStreamEndsWithItsSession(t *testing.T) {
+	c := newToys(t, Config{Writer: "ann"})
+	next, end := c.talk(t.Context(), CallRequest{Method: "Toys.Sum", Arguments: "1"})
+	defer end()
+	_ = next() // its ID
+	if e := next(); e.Message == nil || *e.Message != "1" {
+		t.Fatalf("%+v", e)
+	}
+	if status := c.post("Logout", nil, nil); status != http.StatusOK {
+		t.Fatalf("logging out: %d", status)
+	}
+	if e := next(); e.End == nil || !strings.EqualFold(e.End.Code, "canceled") {
+		t.Errorf("after logging out: %+v", e)
+	}
+	c.until("the log has it", func() bool {
+		return strings.Contains(c.log.String(), "from=127.0.0.1 method=Call list="+c.list+` what="call of Toys.Sum`)
+	})
 }
 
 // A server that reads nothing holds up the sender of a stream, and nothing else.

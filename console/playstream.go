@@ -85,8 +85,12 @@ func (c *Console) serveStream(w http.ResponseWriter, r *http.Request) {
 	defer on.Close() //nolint:errcheck // the stream is over
 	var e client.Explanation
 	var trailer keptTrailer
-	ctx, cancel := context.WithCancel(r.Context())
+	own := c.loginOf(r, u)
+	ctx, cancel := context.WithCancel(withLogin(r.Context(), own))
 	defer cancel()
+	if own != nil { // a stream ends with the login that began it
+		defer context.AfterFunc(own.ctx, cancel)()
+	}
 	began := time.Now()
 	p := &played{user: u.Name}
 	out := &lineWriter{w: http.NewResponseController(w), lines: json.NewEncoder(w)}

@@ -59,7 +59,7 @@ type Circuit struct {
 	Client   string  `json:"client"`  // name of the client in its process
 	Share    float64 `json:"share"`   // of the client's calls so far that went to the instance, 0 to 1
 	ForcedBy string  `json:"forcedBy,omitempty"`
-	Reason   string  `json:"reason,omitempty"` // of the operator who has forced it
+	Reason   string  `json:"reason,omitempty"` // given by the operator who forced it
 }
 
 // ResilientClient is a client of a list.

@@ -119,8 +119,8 @@ func demoPlugins(role *demo.Role, m *metrics.Metrics, watching *admin.Admin) (pl
 	return plugins
 }
 
-// newDemoAdmin returns the admin API of a process of the demo. Whoever is on this machine may steer it:
-// the cluster lives for minutes, and nobody needs it.
+// newDemoAdmin returns the admin API of a process of the demo. All its callers are operators: it listens
+// on the loopback interface only, and what it changes ends with the demo.
 func newDemoAdmin() *admin.Admin {
 	return admin.New(admin.WithAuthorizer(func(context.Context) (admin.Role, error) { return admin.Operator, nil }))
 }

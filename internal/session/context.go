@@ -184,8 +184,8 @@ func Enter(method tandem.Func) tandem.Func {
 	}
 }
 
-// enter adds n to the runs of the method. At most, it stays there: whoever runs a method so often
-// has run it.
+// enter adds n to the number of runs of the method. At the largest number it stays, so that it can't
+// overflow to one that says that the method has not run.
 func (in *Inbound) enter(n int8) {
 	in.ctxMu.Lock()
 	if in.entered < math.MaxInt8 {
