@@ -39,14 +39,12 @@ func relay(t *testing.T, layers int, leaf deed, opts ...client.Option) (*client.
 // A failure at the end of a chain is not multiplied on the way: one layer retries, within its
 // budget.
 func TestRetriesAlongAChain(t *testing.T) {
+	manyCalls(t)
 	for _, layers := range []int{1, 4} {
 		for name, mode := range map[string]tandem.FailMode{"failover": client.Failover, "failtry": client.Failtry, "backup": client.Backup} {
 			synctest.Test(t, func(t *testing.T) {
 				c, clusters := relay(t, layers, sick, client.WithFailMode(mode), client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: time.Millisecond}))
-				calls := 5_000
-				if raceEnabled {
-					calls = 2_000
-				}
+				const calls = 5_000
 				for i := range calls { // 1,000 a second
 					if _, _ = do(t, c, client.Idempotent()); i%50 == 0 {
 						time.Sleep(50 * time.Millisecond)

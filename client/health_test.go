@@ -103,6 +103,7 @@ func TestFailingInstanceIsLeftOut(t *testing.T) {
 }
 
 func TestSlowInstanceIsLeftOut(t *testing.T) {
+	manyCalls(t)
 	inWard(t, func(t *testing.T, w *ward) {
 		w.run(time.Second)
 		w.servers[0].took.Store(int64(500 * time.Millisecond))
@@ -311,6 +312,7 @@ func TestOldFailuresAreForgotten(t *testing.T) {
 
 // Outliers are found although calls come in bursts of less than a second.
 func TestOutliersInBursts(t *testing.T) {
+	manyCalls(t)
 	inWard(t, func(t *testing.T, w *ward) {
 		w.servers[0].nth.Store(3)
 		w.servers[0].fall(tandem.Errorf(tandem.Internal, "ill"))

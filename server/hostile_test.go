@@ -473,11 +473,15 @@ func TestDecompressionBomb(t *testing.T) {
 		}
 		bombs = append(bombs, bomb{c, bytes.Clone(packed)}) // without its spare capacity
 	}
+	times := 20
+	if raceEnabled {
+		times = 4 // each takes 150 ms there
+	}
 	besiege(t, func(v *victim) {
 		for _, b := range bombs {
 			c := v.client(client.WithCompression(client.Compression{Usual: b}))
 			message := make([]byte, len(b.packed)+1) // a client sends the shorter form
-			for range 20 {
+			for range times {
 				err := c.Call(context.Background(), "Test.Echo", message, nil, client.Codec("raw"), client.Timeout(time.Minute))
 				if tandem.CodeOf(err) != tandem.InvalidArgument || tandem.MayHaveExecuted(err) {
 					t.Errorf("%s: %v", b.Name(), err)
@@ -529,7 +533,7 @@ func TestPingFlood(t *testing.T) {
 func TestHundredThousandCancels(t *testing.T) {
 	besiege(t, func(v *victim) {
 		total := uint64(100_000)
-		if testing.Short() {
+		if testing.Short() || raceEnabled {
 			total = 10_000
 		}
 		c := v.greeted()

@@ -101,21 +101,22 @@ func (w *world) run(until time.Duration) {
 func (w *world) next() event {
 	h := w.events
 	first, last := h[0], len(h)-1
-	h[0] = h[last]
+	moved := h[last]
 	h[last] = event{}
 	h = h[:last]
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if h[child].before(h[least]) {
-				least = child
-			}
+	i := 0 // where moved may go
+	for child := 1; child < last; child = 2*i + 1 {
+		if child+1 < last && h[child+1].before(h[child]) {
+			child++
 		}
-		if least == i {
+		if moved.before(h[child]) {
 			break
 		}
-		h[i], h[least] = h[least], h[i]
-		i = least
+		h[i] = h[child]
+		i = child
+	}
+	if last > 0 {
+		h[i] = moved
 	}
 	w.events = h
 	return first
