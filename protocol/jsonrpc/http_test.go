@@ -306,7 +306,9 @@ func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
 // from arriving: those for which there is room are answered, the others are refused at once.
 func TestPostsThatWait(t *testing.T) {
 	const size, memory = 128 << 10, 16 << 20
-	fit, fitUndeclared := 50, 30 // the memory of one of unknown length is reserved in steps
+	// A connection has half of the memory, for 16 that hold up to four times their size, and a quarter
+	// for what arrives of others, 28. The memory of one of unknown length is reserved in steps.
+	fit, fitUndeclared := 44, 30
 	for name, c := range map[string]struct {
 		posts, memory int
 		undeclared    bool

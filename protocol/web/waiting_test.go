@@ -37,7 +37,9 @@ var errRefused = errors.New("there is no memory")
 // uploads are the kinds of requests that wait for memory. A connection has half of the memory, and
 // another quarter for what arrives of messages that wait.
 func uploads() map[string]upload {
-	const fit, fitDoubling = 50, 30 // a message of unknown length reserves up to twice its memory
+	// 16 requests that hold up to four times their size are in a connection's half of the memory, and
+	// what arrives of 32 others in its quarter. A message of unknown length reserves up to twice its memory.
+	const fit, fitDoubling = 48, 30
 	return map[string]upload{
 		"JSON":                {path: "/Text/Length", kind: "application/json", fit: fit},
 		"JSON, no length":     {path: "/Text/Length", kind: "application/json", undeclared: true, fit: fitDoubling},
