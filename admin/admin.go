@@ -27,6 +27,7 @@ package admin
 
 import (
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -83,7 +84,7 @@ type Admin struct {
 
 	began      time.Time
 	shards     int
-	processors sync.Pool // of indexes of shards
+	processors sync.Pool // of *processor
 	given      atomic.Uint32
 	all        atomic.Pointer[map[key]*method] // copied to be changed
 	taps       atomic.Pointer[[]*tap]          // copied to be changed; nil while there is none
@@ -113,7 +114,7 @@ type key struct {
 // New returns an Admin that has seen nothing.
 func New(opts ...Option) *Admin {
 	a := &Admin{began: time.Now(), shards: min(runtime.GOMAXPROCS(0), mostShards), clients: map[string]*client.Client{}, undo: map[string]func() error{}, forced: map[breakerKey]forced{}}
-	a.processors.New = func() any { return new(int(a.given.Add(1)) % a.shards) }
+	a.processors.New = func() any { return &processor{shard: int(a.given.Add(1)) % a.shards, random: rand.Uint64()} }
 	a.all.Store(&map[key]*method{})
 	a.spans.size, a.writes.size = maxSpans, maxChanges
 	for _, o := range opts {
@@ -158,7 +159,7 @@ func (a *Admin) Watch(srv *server.Server) {
 // as usual: then it is shown no more.
 func (a *Admin) Dial(target string, opts ...client.Option) (*client.Client, error) {
 	name := a.reserve(target)
-	c, err := client.Dial(target, append(slices.Clip(opts), client.WithPlugins(calls{a, name}))...)
+	c, err := client.Dial(target, append(slices.Clip(opts), client.WithPlugins(a.callsOf(name)))...)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {

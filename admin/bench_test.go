@@ -26,7 +26,7 @@ func BenchmarkPass(b *testing.B) {
 			next := func(context.Context, *tandem.Call) error { return nil }
 			f := a.method(k).Intercept(next)
 			if side != "" {
-				f = calls{a, side}.Intercept(next)
+				f = a.callsOf(side).Intercept(next)
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -43,7 +42,7 @@ const codes = int(tandem.Unauthenticated) + 1
 
 var (
 	_ plugin.PerMethod  = (*Admin)(nil)
-	_ plugin.Intercepts = calls{}
+	_ plugin.Intercepts = (*calls)(nil)
 )
 
 // ForMethod returns the plugin that counts a server's calls of a method.
@@ -63,25 +62,50 @@ func (m *method) Intercept(next tandem.Func) tandem.Func {
 type calls struct {
 	admin *Admin
 	name  string
+	known atomic.Pointer[map[string]*method] // copied to be changed; without those that count as Other
+}
+
+func (a *Admin) callsOf(client string) *calls {
+	c := &calls{admin: a, name: client}
+	c.known.Store(&map[string]*method{})
+	return c
 }
 
 // KeepsNothing implements [plugin.KeepsNothing].
-func (calls) KeepsNothing() {}
+func (*calls) KeepsNothing() {}
 
 // Intercept counts the client's calls.
-func (c calls) Intercept(next tandem.Func) tandem.Func {
+func (c *calls) Intercept(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
-		return c.admin.method(key{c.name, call.Method}).pass(ctx, call, next)
+		m := (*c.known.Load())[call.Method]
+		if m == nil {
+			m = c.learn(call.Method)
+		}
+		return m.pass(ctx, call, next)
 	}
+}
+
+// learn returns the counts of a method that the client calls for the first time.
+func (c *calls) learn(name string) *method {
+	m := c.admin.method(key{c.name, name})
+	for m.key.method == name {
+		before := c.known.Load()
+		after := maps.Clone(*before)
+		after[name] = m
+		if c.known.CompareAndSwap(before, &after) {
+			break
+		}
+	}
+	return m
 }
 
 // pass counts a call. What counting needs beyond two counters, it does for some of the calls only.
 func (m *method) pass(ctx context.Context, call *tandem.Call, next tandem.Func) error {
-	s := &m.shards[m.admin.shard()]
+	s, random := m.here()
 	s.begun.Add(1)
 	skip := m.skip.Load()
 	switch {
-	case rand.Uint32()&skip == 0:
+	case random&skip == 0:
 		return m.observe(ctx, call, next, s, uint64(skip)+1)
 	case m.admin.taps.Load() != nil:
 		return m.observe(ctx, call, next, s, 0)
@@ -98,12 +122,21 @@ func (m *method) pass(ctx context.Context, call *tandem.Call, next tandem.Func) 
 	return err
 }
 
-// shard returns the index of the shard of this processor, or nearly so: a pool keeps what a
+// processor is what a goroutine finds on the processor that it runs on.
+type processor struct {
+	shard  int
+	random uint64 // state of a linear congruential generator, with the constants of Knuth's MMIX
+	_      [112]byte
+}
+
+// here returns the shard of this processor, or nearly so, and a random number: a pool keeps what a
 // processor has put into it for the same processor.
-func (a *Admin) shard() int {
-	i := a.processors.Get().(*int) //nolint:forcetypeassert // nothing else is in the pool
-	a.processors.Put(i)
-	return *i
+func (m *method) here() (s *shard, random uint32) {
+	p := m.admin.processors.Get().(*processor) //nolint:forcetypeassert // nothing else is in the pool
+	p.random = p.random*6364136223846793005 + 1442695040888963407
+	s, random = &m.shards[p.shard], uint32(p.random>>32)
+	m.admin.processors.Put(p)
+	return s, random
 }
 
 func codeOf(err error) tandem.Code {

@@ -257,7 +257,7 @@ const closeWait = 5 * time.Second
 func (c *Client) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.Unary, args, opts)
 	defer o.Release()
-	if c.points != nil {
+	if c.points.OfCalls() {
 		return c.runBetween(ctx, o, args, reply)
 	}
 	return c.caller.Run(ctx, o, c.chain(o), args, reply)
@@ -268,7 +268,7 @@ func (c *Client) Call(ctx context.Context, method string, args, reply any, opts 
 func (c *Client) Notify(ctx context.Context, method string, args any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.OneWay, args, opts)
 	defer o.Release()
-	if c.points != nil {
+	if c.points.OfCalls() {
 		return c.runBetween(ctx, o, args, nil)
 	}
 	return c.caller.Run(ctx, o, c.chain(o), args, nil)
@@ -277,7 +277,6 @@ func (c *Client) Notify(ctx context.Context, method string, args any, opts ...ta
 // runBetween makes a call between BeforeCall and AfterCall of the plugins. BeforeCall may change
 // the fail mode, and so the chain.
 func (c *Client) runBetween(ctx context.Context, o *call.Outgoing, args, reply any) error {
-	o.Points = c.points.Attempts()
 	return c.points.Call(ctx, &o.Call, func() error { return c.caller.Run(ctx, o, c.chain(o), args, reply) })
 }
 
@@ -289,12 +288,12 @@ func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.C
 	if c.points == nil {
 		return c.caller.OpenWith(ctx, o, c.chain(o))
 	}
-	o.Points = c.points.Attempts()
 	return c.points.Open(ctx, &o.Call, func() (tandem.MessageStream, error) { return c.caller.OpenWith(ctx, o, c.chain(o)) })
 }
 
 func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *call.Outgoing {
 	o := call.NewOutgoing(c.env, c.intercepted)
+	o.Points = c.points.Attempts()
 	r := c.rules.Load().Of(method)
 	o.Rule = r
 	made := &o.Call

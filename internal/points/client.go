@@ -82,10 +82,14 @@ func (p *Client) Connected(c net.Conn) (net.Conn, error) {
 	return Over(passed, c), nil
 }
 
+// OfCalls reports whether Call does anything but make the call. Without it, no closure is allocated
+// for a call.
+func (p *Client) OfCalls() bool { return p != nil && len(p.before)+len(p.after) > 0 }
+
 // Call makes a call between BeforeCall and AfterCall. made encodes the arguments, makes the
 // attempts and decodes the reply; it ends the call, and is not called if a plugin refuses.
 func (p *Client) Call(ctx context.Context, call *tandem.Call, made func() error) error {
-	if p == nil || len(p.before)+len(p.after) == 0 {
+	if !p.OfCalls() {
 		return made()
 	}
 	var began time.Time
