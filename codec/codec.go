@@ -77,6 +77,9 @@ func Decode(c tandem.Codec, src []byte, v any) error {
 		return decodeNothing(c, v)
 	}
 	if err := c.Decode(src, v); err != nil {
+		if n, packed := packedValues(src); packed {
+			err = fmt.Errorf("the message has %d values, packed as tandem.Args, want a single one", n)
+		}
 		return failed(c, "decoding into", v, err)
 	}
 	return nil

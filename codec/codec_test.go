@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -48,6 +49,25 @@ func TestPackedNil(t *testing.T) {
 	}
 	if s != "" || n != 3 {
 		t.Fatalf("got %q and %d", s, n)
+	}
+}
+
+// The error for several values, or none, where one is expected says so.
+func TestPackedWhereOneIsExpected(t *testing.T) {
+	for n, args := range []tandem.Args{{}, {7}, {7, 8}} {
+		src, err := codec.Append(codec.JSON(), nil, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("has %d values, packed", n)
+		if err := codec.Decode(codec.JSON(), src, new(int)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d values: %v", n, err)
+		}
+	}
+	for _, src := range []string{"\x01", "\x02\x01a", "\x01\x01ab", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		if err := codec.Decode(codec.JSON(), []byte(src), new(int)); err == nil || strings.Contains(err.Error(), "packed") {
+			t.Errorf("%q: %v", src, err)
+		}
 	}
 }
 

@@ -67,6 +67,21 @@ func decodePacked(c tandem.Codec, src []byte, targets []any) error {
 	return nil
 }
 
+// packedValues reports whether src can be packed values and nothing else, and how many.
+func packedValues(src []byte) (count uint64, packed bool) {
+	count, n := binary.Uvarint(src)
+	if n <= 0 {
+		return 0, false
+	}
+	rest, err := src[n:], error(nil)
+	for range count {
+		if _, rest, err = cutSized(rest); err != nil {
+			return 0, false
+		}
+	}
+	return count, len(rest) == 0
+}
+
 // cutSized splits off a length and the bytes it counts.
 func cutSized(src []byte) (part, rest []byte, err error) {
 	size, n := binary.Uvarint(src)

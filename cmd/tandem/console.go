@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strings"
 
@@ -35,7 +34,7 @@ func newConsole(sh *shell) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cfg.Writer, cfg.TraceURL, cfg.Log = as, traceURL, slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		cfg.Writer, cfg.TraceURL, cfg.Log = as, traceURL, sh.warnings()
 		return interrupted(cmd.Context(), serveConsole(cmd.Context(), sh, listen, cfg))
 	}
 	return cmd

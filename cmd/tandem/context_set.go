@@ -43,7 +43,7 @@ func setContext(sh *shell, name, target string, access *accessFlags) error {
 	if c.Target == "" {
 		return usagef("context %q is new: want --target", name)
 	}
-	if _, err := registry.ParseTarget(c.Target); err != nil {
+	if _, err := (&place{target: c.Target}).parse(); err != nil {
 		return usagef("--target: %v", err)
 	}
 	if err := absolute(&c); err != nil {

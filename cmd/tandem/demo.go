@@ -120,12 +120,14 @@ func runDemo(ctx context.Context, cfg *demo.Config, prometheus string) error {
 // ownList appends a random name to the registry's target, so that no other program uses the
 // list.
 func ownList(cfg *demo.Config) (err error) {
-	if cfg.Client, err = withRegistries(cfg.Registry); err != nil || cfg.Registry == "" {
-		return err
+	t := registry.Target{}
+	if cfg.Registry != "" {
+		if t, err = registry.ParseTarget(cfg.Registry); err != nil {
+			return usagef("--registry: %v", err)
+		}
 	}
-	t, err := registry.ParseTarget(cfg.Registry)
-	if err != nil {
-		return usagef("--registry: %v", err)
+	if cfg.Client, err = withRegistries(t); err != nil || cfg.Registry == "" {
+		return err
 	}
 	if _, known := registryKinds()[t.Scheme]; !known {
 		return usagef("--registry %q: want one of %s", cfg.Registry, strings.Join(registryExamples(), ", "))

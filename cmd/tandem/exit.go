@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/doctor"
@@ -72,12 +73,12 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// describe returns an error's text. For a failed call, it adds where it failed and whether it
-// may have run.
+// describe returns an error's text, with what to do about it if that is known. For a failed call, it
+// adds where it failed and whether it may have run.
 func describe(err error) string {
 	var call *tandem.Error
 	if !errors.As(err, &call) {
-		return err.Error()
+		return err.Error() + advice(err)
 	}
 	where := "here"
 	if call.Remote {
@@ -87,5 +88,25 @@ func describe(err error) string {
 	if tandem.MayHaveExecuted(err) {
 		ran = "it may have run"
 	}
-	return fmt.Sprintf("%v (said %s; %s)", err, where, ran)
+	return fmt.Sprintf("%v (said %s; %s)", err, where, ran) + advice(err)
+}
+
+// advice returns what to do about an error, "" if it is not one of those that are known.
+func advice(err error) string {
+	if errors.Is(err, override.ErrEmpty) {
+		return "; --force makes the change nevertheless"
+	}
+	for _, denied := range denials {
+		if text := err.Error(); strings.Contains(text, "registry: ") && strings.Contains(text, denied) {
+			return "; tandem registry login keeps a user or a token for a registry"
+		}
+	}
+	return ""
+}
+
+// denials are in the errors of registries that want to know who asks: etcd's, Redis's, ZooKeeper's,
+// Consul's and Nacos's.
+var denials = []string{ //nolint:gochecknoglobals // never changed
+	"etcdserver: user name is empty", "etcdserver: authentication failed", "etcdserver: permission denied", "etcdserver: invalid auth token",
+	"NOAUTH ", "WRONGPASS ", "NOPERM ", "zk: not authenticated", "response code: 403", "status 403",
 }

@@ -49,6 +49,9 @@ func TestDescribe(t *testing.T) {
 	}{
 		{errors.New("odd"), "odd"},
 		{&tandem.Error{Code: tandem.NotFound, Message: "no such book", Remote: true}, "not found: no such book (said by the server; it may have run)"},
+		{errors.New("redis registry: NOAUTH Authentication required."), "redis registry: NOAUTH Authentication required.; tandem registry login keeps a user or a token for a registry"},
+		{errors.New("NOAUTH "), "NOAUTH "},
+		{fmt.Errorf("disable: %w", override.ErrEmpty), "disable: no instance of the service would be left to call; --force makes the change nevertheless"},
 		{&tandem.Error{Code: tandem.Unavailable, Message: "nobody there", NotExecuted: true}, "unavailable: nobody there (said here; it did not run)"},
 	} {
 		if got := describe(c.err); got != c.want {

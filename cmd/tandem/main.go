@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -40,6 +41,11 @@ func main() {
 type shell struct {
 	in       io.Reader
 	out, err io.Writer
+}
+
+// warnings returns a logger of what goes wrong while a command goes on.
+func (sh *shell) warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(sh.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // run runs a command line and returns the exit code. The context of the command ends at the

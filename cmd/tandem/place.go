@@ -21,11 +21,24 @@ type place struct {
 	token  string      // bearer token; "" for none
 }
 
-// list returns the resolver for the place's instances, and the target that it takes.
-func (p *place) list() (registry.Resolver, registry.Target, error) {
+// parse returns the place's target, or a usage error for one that the commands can't reach.
+func (p *place) parse() (registry.Target, error) {
 	t, err := registry.ParseTarget(p.target)
 	if err != nil {
-		return nil, t, usagef("%v", err)
+		return t, usagef("%v", err)
+	}
+	_, known := registryKinds()[t.Scheme]
+	if known || slices.Contains([]string{"static", "dns", "tcp", "unix"}, t.Scheme) || slices.Contains(protocolNames(), t.Scheme) {
+		return t, nil
+	}
+	return t, usagef("%q: want a target such as tcp://host:port, %s", registry.Redact(p.target), strings.Join(registryExamples(), ", "))
+}
+
+// list returns the resolver for the place's instances, and the target that it takes.
+func (p *place) list() (registry.Resolver, registry.Target, error) {
+	t, err := p.parse()
+	if err != nil {
+		return nil, t, err
 	}
 	if kind, known := registryKinds()[t.Scheme]; known {
 		r, err := kind.resolverOf(t)
@@ -39,13 +52,10 @@ func (p *place) list() (registry.Resolver, registry.Target, error) {
 	case "tcp", "unix":
 		return registry.Single(t.Scheme), t, nil
 	}
-	if slices.Contains(protocolNames(), t.Scheme) {
-		query := url.Values{"protocol": {t.Scheme}}
-		maps.Copy(query, t.Query)
-		t.Scheme, t.Query = "static", query
-		return registry.Static(), t, nil
-	}
-	return nil, t, usagef("%q: want a target such as tcp://host:port, %s", p.target, strings.Join(registryExamples(), ", "))
+	query := url.Values{"protocol": {t.Scheme}} // which is a protocol
+	maps.Copy(query, t.Query)
+	t.Scheme, t.Query = "static", query
+	return registry.Static(), t, nil
 }
 
 // dial returns a client of the place.
@@ -59,9 +69,12 @@ func (p *place) dial(opts ...client.Option) (*client.Client, error) {
 
 // options returns the options of a client that calls the place.
 func (p *place) options() ([]client.Option, error) {
-	opts, err := withRegistries(p.target)
-	scheme, _, _ := strings.Cut(p.target, "://")
-	return slices.Concat(opts, []client.Option{client.WithProtocols(all.Clients()...)}, p.secure(scheme), p.identify()), err
+	t, err := p.parse()
+	if err != nil {
+		return nil, err
+	}
+	opts, err := withRegistries(t)
+	return slices.Concat(opts, []client.Option{client.WithProtocols(all.Clients()...)}, p.secure(t.Scheme), p.identify()), err
 }
 
 // secure returns the option for TLS with servers of a protocol, if the place has TLS.

@@ -186,13 +186,10 @@ func registryExamples() []string {
 
 // withRegistries returns the options of a client of a target: the resolvers of all kinds, that of the
 // target with the user's login there.
-func withRegistries(target string) ([]client.Option, error) {
-	var access contexts.Access
-	t, err := registry.ParseTarget(target)
-	if err == nil { // else Dial says what is wrong
-		if access, err = accessOf(t); err != nil {
-			return nil, err
-		}
+func withRegistries(t registry.Target) ([]client.Option, error) {
+	access, err := accessOf(t)
+	if err != nil {
+		return nil, err
 	}
 	var opts []client.Option
 	kinds := registryKinds()

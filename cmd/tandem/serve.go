@@ -118,14 +118,23 @@ func (f *serveFlags) serverTLS() (*tls.Config, error) {
 	return config, nil
 }
 
+// listedSoon is how long a registry may take to list the server before serve says that it waits.
+const listedSoon = 2 * time.Second
+
 // serve serves until the first signal, then drains; a second ends it at once.
 func serve(sh *shell, cfg *serveConfig, signals <-chan os.Signal) error {
 	var srv *server.Server
+	late := time.AfterFunc(listedSoon, func() {
+		fmt.Fprintln(sh.err, "not listed yet: the registry has not answered; calls are answered meanwhile")
+	})
+	defer late.Stop()
 	registrar := services.Announce(cfg.registrar, func(in tandem.Instance) {
+		late.Stop()
 		fmt.Fprintf(sh.out, "serving %s: %s\n", in.Endpoints[0], strings.Join(ownMethods(srv), ", "))
 	})
 	watching := admin.New()
 	opts := []server.Option{
+		server.WithLogger(sh.warnings()), // such as why the registry does not list it
 		server.WithRegistrar(registrar, cfg.instance), server.WithProtocols(protocols()...), server.WithPlugins(trace.New(), watching),
 	}
 	if cfg.tls != nil {

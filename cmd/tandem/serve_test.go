@@ -13,8 +13,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // running is a serve command in this process.
@@ -144,10 +146,38 @@ func TestServeDrainTimeout(t *testing.T) {
 }
 
 func TestServeInARegistry(t *testing.T) {
-	registry := "file://" + filepath.ToSlash(t.TempDir())
-	startServe(t, "--registry", registry)
-	code, out, errs := cli(t, "call", registry, "Arith.Mul", `{"A":7,"B":8}`)
+	list := "file://" + filepath.ToSlash(t.TempDir())
+	startServe(t, "--registry", list)
+	code, out, errs := cli(t, "call", list, "Arith.Mul", `{"A":7,"B":8}`)
 	if code != exitOK || out != "{\"C\":56}\n" {
 		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+}
+
+// silent is a registry that does not answer.
+type silent struct{}
+
+func (silent) Register(ctx context.Context, _ tandem.Instance) (registry.Registration, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestServeSaysThatItIsNotListed(t *testing.T) {
+	errs, in := io.Pipe()
+	cfg := &serveConfig{network: "tcp", address: "127.0.0.1:0", registrar: silent{}, drain: time.Second}
+	signals, ended := make(chan os.Signal, 1), make(chan error, 1)
+	go func() {
+		ended <- serve(&shell{out: io.Discard, err: in}, cfg, signals)
+		in.Close()
+	}()
+	lines := bufio.NewScanner(errs)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "not listed yet: ") {
+		t.Errorf("serve says %q", lines.Text())
+	}
+	signals <- syscall.SIGTERM
+	for lines.Scan() { // serve blocks until it is read
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

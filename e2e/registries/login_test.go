@@ -46,8 +46,8 @@ func TestLogin(t *testing.T) {
 				return string(out)
 			}
 			list := registry + "/shop/Cart"
-			if out, err := command("ls", list).CombinedOutput(); err == nil {
-				t.Errorf("without a login the list is shown:\n%s", out)
+			if out, err := command("ls", list).CombinedOutput(); err == nil || !strings.Contains(string(out), "tandem registry login") {
+				t.Errorf("without a login tandem ls says\n%s", out)
 			}
 			run("registry", "login", "--user", user, "--password-file", password, registry)
 			if text, err := os.ReadFile(filepath.Join(home, "tandem", "contexts.yaml")); err != nil || strings.Contains(string(text), watchword) {
@@ -82,8 +82,8 @@ func TestLogin(t *testing.T) {
 				}
 			}
 			run("registry", "logout", registry)
-			if out, err := command("ls", list).CombinedOutput(); err == nil {
-				t.Errorf("after logging out the list is shown:\n%s", out)
+			if out, err := command("ls", list).CombinedOutput(); err == nil || !strings.Contains(string(out), "tandem registry login") {
+				t.Errorf("after logging out tandem ls says\n%s", out)
 			}
 		})
 	}
