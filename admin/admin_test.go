@@ -361,9 +361,10 @@ func TestChanges(t *testing.T) {
 		if len(list) != 2 || list[1].UndoneBy != undone.ID || len(s.admin.Audit()) != 2 {
 			t.Errorf("%+v", list)
 		}
-		again := s.ask.Call(t.Context(), Service+".Undo", UndoRequest{ID: made.ID}, nil)
-		if tandem.CodeOf(again) != tandem.NotFound {
-			t.Errorf("undone twice: %v", again)
+		for id, want := range map[string]tandem.Code{made.ID: tandem.FailedPrecondition, undone.ID: tandem.FailedPrecondition, "77": tandem.NotFound} {
+			if err := s.ask.Call(t.Context(), Service+".Undo", UndoRequest{ID: id}, nil); tandem.CodeOf(err) != want {
+				t.Errorf("undoing change %s: %v, want %v", id, err, want)
+			}
 		}
 		// What others have changed since is not undone.
 		made = get[Change](s, "SetLogLevel", LogLevelRequest{Level: "error"})

@@ -69,7 +69,7 @@ func (a *Admin) undoChange(ctx context.Context, req *UndoRequest) (*Change, erro
 	delete(a.undo, req.ID) // at most once
 	a.mu.Unlock()
 	if undo == nil {
-		return nil, tandem.Errorf(tandem.NotFound, "no change %q that can be undone", req.ID)
+		return nil, a.notUndone(req.ID)
 	}
 	if err := undo(); err != nil {
 		a.mu.Lock()
@@ -85,6 +85,18 @@ func (a *Admin) undoChange(ctx context.Context, req *UndoRequest) (*Change, erro
 		}
 	})
 	return made, nil
+}
+
+// notUndone returns why a change can't be undone.
+func (a *Admin) notUndone(id string) error {
+	kept := a.writes.last(1, func(c *Change) bool { return c.ID == id })
+	switch {
+	case len(kept) == 0:
+		return tandem.Errorf(tandem.NotFound, "no change %q is kept: Changes lists those that are", id)
+	case kept[0].UndoneBy != "":
+		return tandem.Errorf(tandem.FailedPrecondition, "change %q is undone already, by change %q", id, kept[0].UndoneBy)
+	}
+	return tandem.Errorf(tandem.FailedPrecondition, "change %q can't be undone: it is an undo itself, or is being undone", id)
 }
 
 func (a *Admin) setLogLevel(ctx context.Context, req *LogLevelRequest) (*Change, error) {
