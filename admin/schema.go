@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -23,7 +24,8 @@ const (
 
 // SchemaRequest is the request of Schema, which needs the role [Viewer].
 type SchemaRequest struct {
-	Service string `json:"service,omitempty"` // "" for all services
+	Service     string `json:"service,omitempty"`     // "" for all services
+	Descriptors bool   `json:"descriptors,omitempty"` // with Schema.Descriptors
 }
 
 // Schema describes what methods of the servers take and return.
@@ -31,6 +33,9 @@ type Schema struct {
 	Methods []MethodSchema `json:"methods"` // sorted by name
 	// Definitions are the schemas of types, by name. Schemas refer to them as #/definitions/NAME.
 	Definitions json.RawMessage `json:"definitions"`
+	// Descriptors is a google.protobuf.FileDescriptorSet of the services and messages of Protocol
+	// Buffers among them, and of what they import, if the request asks for it.
+	Descriptors []byte `json:"descriptors,omitempty"`
 }
 
 // MethodSchema describes a method. Its JSON Schemas are of draft 2020-12; of a stream they are
@@ -81,7 +86,12 @@ func (a *Admin) schema(_ context.Context, req *SchemaRequest) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size += len(text); size > maxSchema {
+	if req.Descriptors {
+		if out.Descriptors, err = descriptorsOf(methods); err != nil {
+			return nil, err
+		}
+	}
+	if size += len(text) + base64.StdEncoding.EncodedLen(len(out.Descriptors)); size > maxSchema {
 		return nil, tandem.Errorf(tandem.ResourceExhausted, "the schemas have %d bytes, and at most %d are sent: name a service", size, maxSchema)
 	}
 	out.Definitions = text

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -88,13 +90,14 @@ func TestSchema(t *testing.T) {
 		}
 		<-served
 	}()
-	ask := func(service string) *admin.Schema {
-		s, err := client.Invoke[admin.Schema](t.Context(), c, admin.Service+".Schema", admin.SchemaRequest{Service: service})
+	request := func(req admin.SchemaRequest) *admin.Schema {
+		s, err := client.Invoke[admin.Schema](t.Context(), c, admin.Service+".Schema", req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
+	ask := func(service string) *admin.Schema { return request(admin.SchemaRequest{Service: service}) }
 	const parcels = `{"$ref":"#/definitions/admin_test.parcel"}`
 	want := []admin.MethodSchema{
 		{Method: "Post.Follow", Kind: "bidirectional", Arguments: 1, Request: json.RawMessage(`{"type":["string","null"]}`), Response: json.RawMessage(parcels)},
@@ -129,11 +132,40 @@ func TestSchema(t *testing.T) {
 	if kinds != "feed.Feed.Both bidirectional\nfeed.Feed.Down server stream\nfeed.Feed.Up client stream\n" {
 		t.Error(kinds)
 	}
+	checkDescriptors(t, request)
 	if none := ask("No"); len(none.Methods) != 0 || string(none.Definitions) != "{}" {
 		t.Errorf("a service that does not exist: %+v", none)
 	}
 	if all := ask(""); len(all.Methods) < 20 {
 		t.Errorf("%d methods in all", len(all.Methods))
+	}
+}
+
+// checkDescriptors asks for the descriptors of services, which are complete and in order.
+func checkDescriptors(t *testing.T, request func(admin.SchemaRequest) *admin.Schema) {
+	t.Helper()
+	for service, want := range map[string]string{
+		"feed.Feed": "google/protobuf/timestamp.proto admin_schema_test.proto",
+		"Clock":     "google/protobuf/duration.proto google/protobuf/timestamp.proto",
+		"Post":      "", // of Go types
+	} {
+		var set descriptorpb.FileDescriptorSet
+		if err := proto.Unmarshal(request(admin.SchemaRequest{Service: service, Descriptors: true}).Descriptors, &set); err != nil {
+			t.Error(err)
+		}
+		var paths []string
+		for _, f := range set.GetFile() {
+			paths = append(paths, f.GetName())
+		}
+		if got := strings.Join(paths, " "); got != want {
+			t.Errorf("descriptors of %s: %q, want %q", service, got, want)
+		}
+		if _, err := protodesc.NewFiles(&set); err != nil {
+			t.Errorf("descriptors of %s: %v", service, err)
+		}
+	}
+	if s := request(admin.SchemaRequest{Service: "feed.Feed"}); s.Descriptors != nil {
+		t.Error("descriptors without asking for them")
 	}
 }
 
