@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -221,6 +221,15 @@ console-e2e: ## Test the console in Chromium: every screen with a generated clus
 	$(GO) build -o $(BIN)/till ./cmd/tandem/internal/till
 	$(GO) build -o $(BIN)/retries ./console/testdata/retries
 	$(npm) build && npm run --silent e2e && TANDEM=$(BIN)/tandem TILL=$(BIN)/till RETRIES=$(BIN)/retries npm run --silent cluster
+
+console-figures: ## Measure the console with 2,000 services in Chromium: the first view, memory, scrolling; installs what it needs as root
+	@.ci/install node:nodejs npm:npm chromium:chromium
+	$(npm) build && node scripts/run.mjs test/firstview.ts && node scripts/run.mjs test/scroll.ts
+
+console-picture: ## Make README.md's picture of the console, with tandem demo --console; takes five minutes, installs what it needs as root
+	@.ci/install node:nodejs npm:npm chromium:chromium
+	$(GO) build -o $(BIN)/tandem ./cmd/tandem
+	$(npm) build && TANDEM=$(BIN)/tandem node scripts/run.mjs test/picture.ts
 
 site: ## Build the documentation as a web site into .bin/site, and check that it loads nothing from other origins; installs Node.js as root, and packages of npm
 	docs/site/build.sh $(BIN)/site-npm $(BIN)/site
