@@ -144,6 +144,6 @@ it('the mock shows sessions to administrators only', () => {
   expect((mock.answer('Access', {}) as Access).sessions).toBeUndefined()
   mock.role = 'administrator'
   expect((mock.answer('Access', {}) as Access).sessions).toHaveLength(4)
-  mock.answer('RefuseUser', { name: 'li.wei', why: 'left' })
+  mock.answer('RefuseUser', { name: 'bob', why: 'left' })
   expect((mock.answer('Access', {}) as Access).sessions).toHaveLength(2)
 })

@@ -19,9 +19,9 @@ export class Users {
   private rows(now: number, role: string): SessionRow[] {
     const ago = (minutes: number) => new Date(now - minutes * 60_000).toISOString()
     const all: SessionRow[] = [
-      { id: 'a1', name: 'chen.yu', role, since: ago(95), seen: ago(0), address: '10.0.0.9', forwarded: '10.4.1.20', own: true },
-      { id: 'b2', name: 'li.wei', role: 'operator', since: ago(260), seen: ago(2), address: '10.0.0.9', forwarded: '10.4.1.31', own: false },
-      { id: 'c3', name: 'li.wei', role: 'operator', since: ago(31), seen: ago(14), address: '10.0.0.9', forwarded: '10.4.7.2', own: false },
+      { id: 'a1', name: 'ann', role, since: ago(95), seen: ago(0), address: '10.0.0.9', forwarded: '10.4.1.20', own: true },
+      { id: 'b2', name: 'bob', role: 'operator', since: ago(260), seen: ago(2), address: '10.0.0.9', forwarded: '10.4.1.31', own: false },
+      { id: 'c3', name: 'bob', role: 'operator', since: ago(31), seen: ago(14), address: '10.0.0.9', forwarded: '10.4.7.2', own: false },
       { id: 'd4', name: 'wang.fang', role: 'viewer', since: ago(12), seen: ago(1), address: '10.0.0.9', own: false },
     ]
     return all.filter((s) => !this.refused.some((r) => r.name === s.name))
@@ -43,7 +43,7 @@ export class Users {
   }
 
   refuse(name: string, why: string, dryRun: boolean, now: number): RefusedUser {
-    const refusal: Refusal = { name, by: 'chen.yu', why, at: new Date(now).toISOString(), until: new Date(now + 3_600_000).toISOString() }
+    const refusal: Refusal = { name, by: 'ann', why, at: new Date(now).toISOString(), until: new Date(now + 3_600_000).toISOString() }
     const ended = this.rows(now, '').filter((s) => s.name === name).length
     if (!dryRun) this.refused = [refusal, ...this.refused]
     return { ...refusal, ended }

@@ -12,7 +12,7 @@ interface Forced {
   why: string
 }
 
-const shape = { overrides: '[\n  {\n    "instance": "cart-5a1-0",\n    "state": "disabled",\n    "by": "li.wei",\n    "why": "disk replaced"\n  }\n]', policy: '{\n  "default": {\n    "timeout": "2s",\n    "retries": 2\n  }\n}' }
+const shape = { overrides: '[\n  {\n    "instance": "cart-5a1-0",\n    "state": "disabled",\n    "by": "bob",\n    "why": "disk replaced"\n  }\n]', policy: '{\n  "default": {\n    "timeout": "2s",\n    "retries": 2\n  }\n}' }
 
 export class Boards {
   private readonly forced = new Map<string, Forced>()
@@ -23,16 +23,16 @@ export class Boards {
     const list = 'etcd://10.0.0.5:2379/shop/Cart'
     const process = all[14]?.instances[0]?.id ?? 'p'
     const row = (n: number, of: Partial<AuditRow>): AuditRow => ({
-      list, kind: 'overrides', key: 'row' + n, at: new Date(Date.parse('2026-11-26T10:02:10Z') - n * 1_260_000).toISOString(), by: 'chen.yu', what: '', ...of,
+      list, kind: 'overrides', key: 'row' + n, at: new Date(Date.parse('2026-11-26T10:02:10Z') - n * 1_260_000).toISOString(), by: 'ann', what: '', ...of,
     })
     this.rows = [
-      row(0, { revision: '41', what: 'cart-5a1-0: disabled by li.wei: disk replaced', by: 'li.wei', why: 'disk replaced', undo: true }),
+      row(0, { revision: '41', what: 'cart-5a1-0: disabled by bob: disk replaced', by: 'bob', why: 'disk replaced', undo: true }),
       row(1, { kind: 'policy', revision: '3', what: 'policy of 4 methods', why: 'slow disks since the move', undo: true }),
       row(2, { kind: 'process', list: all[14]?.row.list ?? list, instance: process, id: '7', what: 'breaker of etcd://10.0.0.5:2379/shop/Cart for cart-5af-2', before: 'auto', after: 'forced open until 2026-11-26T11:00:00Z', why: 'it answers wrongly', undo: true, from: '10.3.1.20' }),
       row(3, { kind: 'console', by: 'guest', what: 'cart-5a1-0: disabled', error: 'this needs the role operator', from: '10.3.1.77', count: 1 }),
       row(4, { kind: 'console', list: '', by: '', what: 'a call without a valid login', error: 'who are you?', from: '10.9.0.4', count: 12 }),
       row(5, { kind: 'process', list: 'etcd://10.0.0.5:2379/user/Login', instance: 'login-1', id: '2', what: 'level of the log', before: 'INFO', after: 'DEBUG', why: 'missing sessions', undone: true }),
-      ...Array.from({ length: 240 }, (_, n) => row(n + 6, { list: all[n % all.length]?.row.list ?? list, revision: String(40 - (n % 30)), by: ['chen.yu', 'li.wei', 'canary'][n % 3] ?? '', what: `weight ${10 + n} for 1 instance`, why: 'canary' })),
+      ...Array.from({ length: 240 }, (_, n) => row(n + 6, { list: all[n % all.length]?.row.list ?? list, revision: String(40 - (n % 30)), by: ['ann', 'bob', 'canary'][n % 3] ?? '', what: `weight ${10 + n} for 1 instance`, why: 'canary' })),
     ]
   }
 
@@ -144,10 +144,10 @@ export class Boards {
       const key = [c.id, c.process].join('|')
       const before = this.forced.get(key)?.state ?? 'auto'
       if (request.state === 'auto') this.forced.delete(key)
-      else this.forced.set(key, { state: request.state, until: new Date(now + request.for / 1e6).toISOString(), since: new Date(now).toISOString(), why: 'chen.yu: ' + request.why })
+      else this.forced.set(key, { state: request.state, until: new Date(now + request.for / 1e6).toISOString(), since: new Date(now).toISOString(), why: 'ann: ' + request.why })
       this.changes++
       const ref = { list: c.list, kind: 'process', instance: c.process, id: String(this.changes) }
-      this.rows.unshift({ ...ref, key: 'change' + this.changes, at: new Date(now).toISOString(), by: 'chen.yu', what: `breaker of ${c.client} for ${c.id}`, before, after: request.state === 'auto' ? 'auto' : 'forced ' + request.state, why: request.why, undo: true })
+      this.rows.unshift({ ...ref, key: 'change' + this.changes, at: new Date(now).toISOString(), by: 'ann', what: `breaker of ${c.client} for ${c.id}`, before, after: request.state === 'auto' ? 'auto' : 'forced ' + request.state, why: request.why, undo: true })
       return ref
     })
     return { ...out, circuits: this.circuits(e, now).filter(is), changes }
@@ -182,8 +182,8 @@ export class Boards {
       list: e.row.list, source: 'etcd://10.0.0.5:2379', kind: 'etcd', at: new Date(now).toISOString(), entries, asked: readers.length, processes: readers.length, silent: 0, set: e.set,
       readers: readers.map((r, n) => ({ ...r, known: e.instances.length - (n < 2 ? 1 : 0) + (n === 0 ? 1 : 0), missing: n < 2 ? [lacks] : [], extra: n === 0 ? [gone] : [], counts: this.stateOf(e, n).instances, listed: new Date(now - 90_000).toISOString(), policy: 'p41', override: true })),
       documents: [
-        { kind: 'overrides', key: '/tandem-overrides' + e.row.list.replace(/^etcd:\/\/[^/]*/, ''), revision, ...(revision > 0 ? { at: '2026-11-26T10:02:10Z', by: 'li.wei', why: 'disk replaced' } : {}), bytes: revision > 0 ? 412 : 0, versions: revision > 0 ? 41 : 0, text: revision > 0 ? shape.overrides : '', rollout: revision > 0 ? { list: e.row.list, kind: 'overrides', version: '41', applied: 7, pending: 1, refused: 0, text: '' } : null },
-        { kind: 'policy', key: '/shop/policies/' + e.row.service, revision: 3, at: '2026-11-26T09:40:02Z', by: 'chen.yu', why: 'slow disks since the move', bytes: 231, versions: 3, text: shape.policy, rollout: { list: e.row.list, kind: 'policy', version: 'p41', applied: 37, pending: 2, refused: 1, text: 'cart-9f1: retries: 12: limit 10' } },
+        { kind: 'overrides', key: '/tandem-overrides' + e.row.list.replace(/^etcd:\/\/[^/]*/, ''), revision, ...(revision > 0 ? { at: '2026-11-26T10:02:10Z', by: 'bob', why: 'disk replaced' } : {}), bytes: revision > 0 ? 412 : 0, versions: revision > 0 ? 41 : 0, text: revision > 0 ? shape.overrides : '', rollout: revision > 0 ? { list: e.row.list, kind: 'overrides', version: '41', applied: 7, pending: 1, refused: 0, text: '' } : null },
+        { kind: 'policy', key: '/shop/policies/' + e.row.service, revision: 3, at: '2026-11-26T09:40:02Z', by: 'ann', why: 'slow disks since the move', bytes: 231, versions: 3, text: shape.policy, rollout: { list: e.row.list, kind: 'policy', version: 'p41', applied: 37, pending: 2, refused: 1, text: 'cart-9f1: retries: 12: limit 10' } },
       ],
     }
   }
@@ -194,7 +194,7 @@ export class Boards {
     const rows = this.rows.filter((r) => (own || r.kind !== 'console') && (!request.list || r.list === request.list) && (!request.kind || r.kind === request.kind) && r.by.includes(request.who ?? '')
       && (!request.from || r.at >= request.from) && (!request.to || r.at <= request.to) && words.every((w) => JSON.stringify(r).toLowerCase().includes(w)))
     const from = request.offset ?? 0
-    return { rows: rows.slice(from, from + (request.max ?? 100)), total: rows.length, who: ['canary', 'chen.yu', 'guest', 'li.wei'], unread: [], skipped: request.list ? 0 : 1800, own }
+    return { rows: rows.slice(from, from + (request.max ?? 100)), total: rows.length, who: ['canary', 'ann', 'guest', 'bob'], unread: [], skipped: request.list ? 0 : 1800, own }
   }
 
   private detail(ref: ChangeRef): Detail {

@@ -47,7 +47,7 @@ function entry(of: { domain: string; name: string; n: number; size: number }, r:
   for (let i = 0; i < of.size; i++) {
     const id = `${of.name.toLowerCase()}-${(0x5a1 + of.n * 37 + i * 7).toString(16)}-${i}`
     const row = instance({ id, list, i, n: of.n, rate: rate / of.size, version, p99, protocols, service: of.name }, r)
-    if (row.state === 'disabled' || row.state === 'draining') set.push({ instance: id, state: row.state, by: 'li.wei', why: row.why ?? '', at: '2026-11-26T09:12:44Z' })
+    if (row.state === 'disabled' || row.state === 'draining') set.push({ instance: id, state: row.state, by: 'bob', why: row.why ?? '', at: '2026-11-26T09:12:44Z' })
     else if (row.set !== 100) set.push({ instance: id, weight: row.set, by: 'canary', why: 'canary at a fifth', at: '2026-11-26T10:02:10Z' })
     instances.push(row)
   }
@@ -87,7 +87,7 @@ function instance(s: Seed, r: () => number): InstanceRow {
   const idle = state === 'disabled' || state === 'draining' || state === 'ejected'
   const canary = s.n % 12 === 0 && s.i === 2
   const why: Record<string, string> = {
-    disabled: 'li.wei: disk replaced', draining: 'chen.yu: moves to hz-b', ejected: '7 failures in a row; back in 24 s', unhealthy: 'no answer to pings for 9 s',
+    disabled: 'bob: disk replaced', draining: 'ann: moves to hz-b', ejected: '7 failures in a row; back in 24 s', unhealthy: 'no answer to pings for 9 s',
   }
   return {
     id: s.id, list: s.list, services: [s.service],

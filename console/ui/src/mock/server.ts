@@ -43,9 +43,9 @@ export class Mock {
   private revision = 41
   private readonly history: ChangeRow[] = [
     { list: 'etcd://10.0.0.5:2379/pay/Ledger', kind: 'overrides', revision: '41', at: '2026-11-26T10:02:10Z', by: 'canary', what: 'weight 20 for 1 instance', why: 'canary at a fifth' },
-    { list: 'etcd://10.0.0.5:2379/shop/Cart', kind: 'policy', revision: '40', at: '2026-11-26T09:40:02Z', by: 'chen.yu', what: 'default.timeout: 1.5s → 2s', why: 'slow disks since the move' },
-    { list: 'etcd://10.0.0.5:2379/shop/Cart', kind: 'overrides', revision: '39', at: '2026-11-26T09:12:44Z', by: 'li.wei', what: 'disabled 1 instance', why: 'disk replaced' },
-    { list: 'etcd://10.0.0.5:2379/user/Login', kind: 'process', revision: '', at: '2026-11-26T08:55:31Z', by: 'chen.yu', what: 'log level info → debug', why: 'missing sessions', undone: true },
+    { list: 'etcd://10.0.0.5:2379/shop/Cart', kind: 'policy', revision: '40', at: '2026-11-26T09:40:02Z', by: 'ann', what: 'default.timeout: 1.5s → 2s', why: 'slow disks since the move' },
+    { list: 'etcd://10.0.0.5:2379/shop/Cart', kind: 'overrides', revision: '39', at: '2026-11-26T09:12:44Z', by: 'bob', what: 'disabled 1 instance', why: 'disk replaced' },
+    { list: 'etcd://10.0.0.5:2379/user/Login', kind: 'process', revision: '', at: '2026-11-26T08:55:31Z', by: 'ann', what: 'log level info → debug', why: 'missing sessions', undone: true },
   ]
   private readonly policies = new Map<string, Policy>()
   private readonly users = new Users()
@@ -76,7 +76,7 @@ export class Mock {
   answer(name: string, request: Record<string, unknown>, now = Date.now()): unknown {
     switch (name) {
       case 'Session':
-        return { name: 'chen.yu', role: this.role, readOnly: false, sources: this.sources(now), version: 'v0.9.0', traceURL: 'https://jaeger.example.com/trace/{trace}' }
+        return { name: 'ann', role: this.role, readOnly: false, sources: this.sources(now), version: 'v0.9.0', traceURL: 'https://jaeger.example.com/trace/{trace}' }
       case 'Overview':
         return this.overview(now)
       case 'Services':
@@ -205,14 +205,14 @@ export class Mock {
     if (this.role === 'viewer') throw new MockError('permission denied', 'Edit needs the role operator')
     if (answer.empties && request.confirm !== request.list) throw new MockError('failed precondition', 'no instance of the service would be left to call')
     e.instances = after.map((i, n) => ({ ...i, tags: e.instances[n]?.tags ?? {} })) // tags that are set are no part of an entry
-    e.set = [...e.set.filter((o) => !ids.has(o.instance ?? '')), ...request.set.filter((o) => o.state !== 'enabled').map((o): Override => ({ ...o, by: 'chen.yu', why: request.why, at: new Date(now).toISOString() }))]
+    e.set = [...e.set.filter((o) => !ids.has(o.instance ?? '')), ...request.set.filter((o) => o.state !== 'enabled').map((o): Override => ({ ...o, by: 'ann', why: request.why, at: new Date(now).toISOString() }))]
     this.revision++
     this.record(request.list, 'overrides', String(this.revision), `${rows.length} instances changed`, request.why, now)
     return { ...answer, revision: String(this.revision) }
   }
 
   private record(list: string, kind: string, revision: string, what: string, why: string, now: number) {
-    this.history.unshift({ list, kind, revision, at: new Date(now).toISOString(), by: 'chen.yu', what, why })
+    this.history.unshift({ list, kind, revision, at: new Date(now).toISOString(), by: 'ann', what, why })
   }
 
   private policyOf(list: string): Policy {
@@ -226,7 +226,7 @@ export class Mock {
   private policy(list: string, key: string): PolicyView {
     this.find(list)
     const p = this.policyOf(list)
-    const history = [...p.texts.keys()].reverse().map((n): ChangeRow => ({ list, kind: 'policy', revision: String(n), at: new Date(Date.parse('2026-11-20T09:00:00Z') + n * 86_400_000).toISOString(), by: 'chen.yu', what: p.texts.get(n) ?? '', why: n === 3 ? 'slow disks since the move' : '' }))
+    const history = [...p.texts.keys()].reverse().map((n): ChangeRow => ({ list, kind: 'policy', revision: String(n), at: new Date(Date.parse('2026-11-20T09:00:00Z') + n * 86_400_000).toISOString(), by: 'ann', what: p.texts.get(n) ?? '', why: n === 3 ? 'slow disks since the move' : '' }))
     return { key: key || list.replace('etcd://10.0.0.5:2379/', ''), text: p.text, revision: String(p.revision), history, rollout: { list, kind: 'policy', version: 'p41', applied: 37, pending: 2, refused: 1, text: 'cart-9f1: retries: 12: limit 10' }, schema }
   }
 
@@ -283,7 +283,7 @@ function changed(i: InstanceRow, request: EditRequest): InstanceRow {
     if (o.state === 'enabled') {
       const { why: _, ...rest } = out
       out = { ...rest, state: out.state === 'disabled' || out.state === 'draining' ? 'enabled' : out.state }
-    } else if (o.state) out = { ...out, state: o.state, why: 'chen.yu: ' + request.why }
+    } else if (o.state) out = { ...out, state: o.state, why: 'ann: ' + request.why }
     if (o.weight) out = { ...out, set: o.weight }
     if (o.tags) out = { ...out, tags: merged(out.tags ?? {}, o.tags) }
   }

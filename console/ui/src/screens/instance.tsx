@@ -141,10 +141,10 @@ function Loose({ label, value, empty }: { label: string; value: unknown; empty: 
   const { t } = useT()
   const rows = useMemo(() => rowsOf(value), [value])
   const columns = useMemo<Column<Cell[]>[]>(() => (rows[0] ?? []).map((first, i) => ({
-    key: first.name, head: fieldName(t, first.name), width: 'minmax(90px,1fr)', end: first.end,
+    key: first.name, head: fieldName(t, first.name), width: 'minmax(84px,1fr)', end: first.end,
     sort: (r) => r[i]?.sort ?? '', cell: (r) => <span className={first.end ? 'num' : ''} title={r[i]?.text}>{r[i]?.text}</span>,
   })), [rows, t])
-  return <Table label={label} rows={rows} columns={columns} rowKey={(r) => r.map((c) => c.sort).join('|')} sortName="sort" empty={empty} minWidth={columns.length * 110} fill />
+  return <Table label={label} rows={rows} columns={columns} rowKey={(r) => r.map((c) => c.sort).join('|')} sortName="sort" empty={empty} minWidth={columns.length * 106} fill />
 }
 
 const fields: Readonly<Record<string, Key>> = {

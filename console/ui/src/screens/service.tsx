@@ -56,7 +56,7 @@ export default function ServiceScreen() {
 export function methodColumns(t: T, pick?: (m: MethodFigure) => { picked: boolean; pick: () => void }): Column<MethodFigure>[] {
   return [
     {
-      key: 'method', head: t('method'), width: 'minmax(200px,2fr)', sort: (m) => m.method,
+      key: 'method', head: t('method'), width: 'minmax(170px,2fr)', sort: (m) => m.method,
       cell: (m) => {
         const p = pick?.(m)
         return p ? <button type="button" className="row-button" aria-pressed={p.picked} onClick={p.pick}>{m.method}</button> : m.method
@@ -69,7 +69,7 @@ export function methodColumns(t: T, pick?: (m: MethodFigure) => { picked: boolea
       key: p, head: p === 'p999' ? 'p99.9' : p, width: '80px', end: true, sort: (m) => m[p], cell: (m) => <span className="num">{duration(m[p])}</span>,
     })),
     { key: 'running', head: t('running'), width: '80px', end: true, sort: (m) => m.running, cell: (m) => <span className="num">{count(m.running)}</span> },
-    { key: 'calls', head: t('calls'), width: '110px', end: true, sort: (m) => m.calls, cell: (m) => <span className="num">{count(m.calls)}</span> },
+    { key: 'calls', head: t('calls'), width: '104px', end: true, sort: (m) => m.calls, cell: (m) => <span className="num">{count(m.calls)}</span> },
     { key: 'codes', head: t('codes'), width: 'minmax(140px,1fr)', cell: (m) => <span className="faint">{Object.entries(m.errors ?? {}).map(([code, n]) => `${code} ${count(n)}`).join(', ')}</span> },
   ]
 }
@@ -83,7 +83,7 @@ export function Methods({ methods, list, instance = '' }: { methods: readonly Me
   const columns = useMemo(() => methodColumns(t, (m) => ({ picked: m.method === name, pick: () => setParams({ method: m.method }) })), [t, name])
   return (
     <>
-      <Table label={t('methods')} rows={methods} columns={columns} rowKey={(m) => m.method} sortName="sort" sorted="-rate" empty={t('methods.empty')} minWidth={1080} />
+      <Table label={t('methods')} rows={methods} columns={columns} rowKey={(m) => m.method} sortName="sort" sorted="-rate" empty={t('methods.empty')} minWidth={1066} />
       {chosen ? <MethodCharts m={chosen} list={list} instance={instance} /> : null}
     </>
   )
@@ -109,17 +109,17 @@ function MethodCharts({ m, list, instance }: { m: MethodFigure; list: string; in
 
 function instanceColumns(t: T, service: string): Column<InstanceRow>[] {
   return [
-    { key: 'id', head: t('instance'), width: 'minmax(180px,1.6fr)', sort: (r) => r.id, cell: (r, tab) => <Link tabIndex={tab} view="instance" params={{ list: r.list, instance: r.id, service }}>{r.id}</Link> },
+    { key: 'id', head: t('instance'), width: 'minmax(150px,1.6fr)', sort: (r) => r.id, cell: (r, tab) => <Link tabIndex={tab} view="instance" params={{ list: r.list, instance: r.id, service }}>{r.id}</Link> },
     { key: 'state', head: t('state'), width: '116px', sort: (r) => r.state, cell: (r) => <StateMark state={r.state} /> },
-    { key: 'why', head: t('why'), width: 'minmax(120px,1.4fr)', cell: (r) => <span className="faint" title={r.why || r.error}>{r.why || r.error}</span> },
-    { key: 'weight', head: t('weight'), width: '76px', end: true, sort: (r) => r.set, cell: (r) => <Weight row={r} /> },
-    { key: 'rate', head: t('rate.s'), width: '80px', end: true, sort: (r) => r.rate, cell: (r) => <span className="num">{rate(r.rate)}</span> },
-    { key: 'errors', head: t('errors'), width: '80px', end: true, sort: (r) => failedShare(r), cell: (r) => <ErrorShare of={r} /> },
+    { key: 'why', head: t('why'), width: 'minmax(100px,1.4fr)', cell: (r) => <span className="faint" title={r.why || r.error}>{r.why || r.error}</span> },
+    { key: 'weight', head: t('weight'), width: '70px', end: true, sort: (r) => r.set, cell: (r) => <Weight row={r} /> },
+    { key: 'rate', head: t('rate.s'), width: '76px', end: true, sort: (r) => r.rate, cell: (r) => <span className="num">{rate(r.rate)}</span> },
+    { key: 'errors', head: t('errors'), width: '76px', end: true, sort: (r) => failedShare(r), cell: (r) => <ErrorShare of={r} /> },
     { key: 'p99', head: 'p99', width: '80px', end: true, sort: (r) => r.p99, cell: (r) => <span className="num">{duration(r.p99)}</span> },
-    { key: 'running', head: t('running'), width: '76px', end: true, sort: (r) => r.running, cell: (r) => <span className="num">{count(r.running)}</span> },
-    { key: 'version', head: t('version'), width: '90px', sort: (r) => r.version ?? '', cell: (r) => r.version ?? '' },
-    { key: 'zone', head: t('zone'), width: '80px', sort: (r) => r.zone ?? '', cell: (r) => r.zone ?? '' },
-    { key: 'address', head: t('address'), width: 'minmax(170px,1.2fr)', cell: (r) => <span className="faint" title={(r.endpoints ?? []).map((e) => `${e.transport}://${e.address}`).join('\n')}>{(r.endpoints ?? []).map((e) => e.address).join(', ')}</span> },
+    { key: 'running', head: t('running'), width: '70px', end: true, sort: (r) => r.running, cell: (r) => <span className="num">{count(r.running)}</span> },
+    { key: 'version', head: t('version'), width: '80px', sort: (r) => r.version ?? '', cell: (r) => r.version ?? '' },
+    { key: 'zone', head: t('zone'), width: '70px', sort: (r) => r.zone ?? '', cell: (r) => r.zone ?? '' },
+    { key: 'address', head: t('address'), width: 'minmax(140px,1.2fr)', cell: (r) => <span className="faint" title={(r.endpoints ?? []).map((e) => `${e.transport}://${e.address}`).join('\n')}>{(r.endpoints ?? []).map((e) => e.address).join(', ')}</span> },
   ]
 }
 
@@ -160,7 +160,7 @@ function Instances({ service, rows, again }: { service: Service; rows: readonly 
         ) : <span className="faint">{session ? (session.readOnly ? t('edit.readOnly') : sourceOf(session, service.list)?.documents === false ? t('source.noDocuments') : t('edit.role')) : null}</span>}
       </div>
       <Table
-        label={t('instances')} rows={shown} columns={columns} rowKey={(r) => r.id} fill sortName="sort" sorted="id" minWidth={1180}
+        label={t('instances')} rows={shown} columns={columns} rowKey={(r) => r.id} fill sortName="sort" sorted="id" minWidth={1066}
         empty={filter ? t('services.none') : t('instances.empty')}
         {...(editable ? { selected, onSelect: setSelected } : {})}
       />
