@@ -27,6 +27,7 @@ type shop struct {
 	net   *transport.Memory
 	c     *client.Client // its calls are counted, too
 	ask   *client.Client // asks the Admin
+	srv   *server.Server
 }
 
 type order struct {
@@ -57,6 +58,7 @@ func newShop(t *testing.T, opts ...Option) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.srv = srv
 	l, err := s.net.Listen(t.Context(), "shop")
 	if err != nil {
 		t.Fatal(err)
@@ -298,6 +300,24 @@ func TestTap(t *testing.T) {
 		synctest.Wait()
 		if s.admin.taps.Load() != nil {
 			t.Error("the tap outlives its reader")
+		}
+	})
+}
+
+// A tap ends when its server begins to shut down, which does not wait for it.
+func TestTapEndsWithItsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t)
+		st := s.tap(TapRequest{For: 10 * time.Minute})
+		began := time.Now()
+		if err := s.srv.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the shutdown took %v", took)
+		}
+		if err := st.RecvMsg(new(TapEvent)); tandem.CodeOf(err) != tandem.Unavailable {
+			t.Errorf("the tap ended with %v", err)
 		}
 	})
 }

@@ -40,7 +40,9 @@ func (a *Admin) serve(srv *server.Server) error {
 		write(a, srv, "SetLogLevel", a.setLogLevel),
 		write(a, srv, "ForceBreaker", a.forceBreaker),
 		write(a, srv, "Undo", a.undoChange),
-		server.HandleStream(srv, Service+".Tap", a.tap),
+		server.HandleStream(srv, Service+".Tap", func(ctx context.Context, s *tandem.Stream[TapRequest, TapEvent]) error {
+			return a.tap(ctx, s, srv.Draining())
+		}),
 	)
 }
 

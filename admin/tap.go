@@ -39,8 +39,8 @@ type tap struct {
 	missed uint64
 }
 
-// tap runs a tap until its time is over, or the caller ends it.
-func (a *Admin) tap(ctx context.Context, s *tandem.Stream[TapRequest, TapEvent]) error {
+// tap runs a tap until its time is over, the caller ends it, or the server drains.
+func (a *Admin) tap(ctx context.Context, s *tandem.Stream[TapRequest, TapEvent], draining <-chan struct{}) error {
 	req, err := s.Recv()
 	if err != nil {
 		return err
@@ -65,6 +65,8 @@ func (a *Admin) tap(ctx context.Context, s *tandem.Stream[TapRequest, TapEvent])
 			if err := s.Send(&e); err != nil {
 				return err
 			}
+		case <-draining:
+			return tandem.Errorf(tandem.Unavailable, "the server is shutting down")
 		case <-ctx.Done():
 			return nil
 		case <-s.Context().Done():

@@ -15,8 +15,22 @@ import (
 
 // members are the instances of a place, which are asked by their admin API.
 type members struct {
-	c         *client.Client
-	instances []string // IDs
+	c         *client.Client // follows the list
+	instances []string       // IDs at first
+}
+
+// ids returns the instances that are listed now; the last ones that were, while there are none.
+func (w *members) ids() []string {
+	var now []string
+	for _, attempt := range w.c.Describe("").Attempts {
+		for i := range attempt.Instances {
+			now = append(now, attempt.Instances[i].ID)
+		}
+	}
+	if len(now) > 0 {
+		w.instances = now
+	}
+	return w.instances
 }
 
 // askTime bounds a request to the admin API of an instance.
@@ -46,7 +60,7 @@ func (w *members) figures(ctx context.Context, req admin.MethodsRequest) (sum []
 	var names []string
 	answered := 0
 	var missing error // what those say that do not have the client
-	for _, id := range w.instances {
+	for _, id := range w.ids() {
 		m, err := client.Invoke[admin.Methods](ctx, w.c, admin.Service+".Methods", req, client.Instance(id))
 		switch {
 		case tandem.CodeOf(err) == tandem.NotFound:

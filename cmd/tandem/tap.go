@@ -64,39 +64,118 @@ func newTap(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// follow prints the calls of all instances until their taps end.
+// follow prints the calls of all instances, also of those that are listed later, until their taps end.
 func (f *tapFlags) follow(ctx context.Context, sh *shell, at *place) error {
 	w, err := membersOf(ctx, at)
 	if err != nil {
 		return err
 	}
-	defer w.c.Close() //nolint:errcheck // the streams are over
-	ctx, cancel := context.WithCancel(ctx)
+	defer w.c.Close()                                                           //nolint:errcheck // the streams are over
+	within, cancel := context.WithTimeout(ctx, cmp.Or(f.For, usualTap)+askTime) // the servers end the taps before
+	t := &taps{
+		flags: f, w: w, lines: make(chan string), ends: make(chan tapEnd),
+		running: map[string]bool{}, lasted: map[string]bool{}, over: map[string]error{},
+	}
+	defer t.wait.Wait()
 	defer cancel()
-	lines := make(chan string)
-	errs := make([]error, len(w.instances))
-	var wg sync.WaitGroup
-	for i, id := range w.instances {
-		wg.Go(func() { errs[i] = f.tap(ctx, w.c, id, lines) })
-	}
-	go func() {
-		wg.Wait()
-		close(lines)
-	}()
-	var broken error
-	for line := range lines {
-		if broken != nil {
-			continue // the taps are ending
+	return cmp.Or(t.print(within, sh), ctx.Err(), t.err())
+}
+
+// usualTap is how long a tap lasts by default.
+const usualTap = time.Minute
+
+// taps are the taps of a target's instances.
+type taps struct {
+	flags *tapFlags
+	w     *members
+	lines chan string
+	ends  chan tapEnd
+	wait  sync.WaitGroup
+
+	running map[string]bool  // by ID
+	lasted  map[string]bool  // those that have run for a while: they are begun again when they break
+	over    map[string]error // how those ended that are not
+}
+
+// tapEnd is the end of an instance's tap.
+type tapEnd struct {
+	id     string
+	lasted bool
+	err    error
+}
+
+// begin begins the taps of the instances that are listed and have none.
+func (t *taps) begin(ctx context.Context) {
+	for _, id := range t.w.ids() {
+		if _, over := t.over[id]; over || t.running[id] {
+			continue
 		}
-		if _, broken = fmt.Fprintln(sh.out, line); broken != nil {
-			cancel()
+		t.running[id] = true
+		t.wait.Go(func() {
+			began := time.Now()
+			err := t.flags.tap(ctx, t.w.c, id, t.lines)
+			select {
+			case t.ends <- tapEnd{id, time.Since(began) >= time.Second, err}:
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// ended notes the end of a tap.
+func (t *taps) ended(sh *shell, e tapEnd) {
+	delete(t.running, e.id)
+	if e.lasted {
+		t.lasted[e.id] = true
+	}
+	switch {
+	case e.err == nil || tandem.CodeOf(e.err) != tandem.Unavailable || !t.lasted[e.id]:
+		t.over[e.id] = e.err
+	case e.lasted:
+		fmt.Fprintln(sh.err, "lost, and asked again:", e.err)
+	}
+}
+
+// print prints the calls until all taps are over, or ctx ends.
+func (t *taps) print(ctx context.Context, sh *shell) error {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	t.begin(ctx)
+	for t.left() {
+		select {
+		case line := <-t.lines:
+			if _, err := fmt.Fprintln(sh.out, line); err != nil {
+				return err
+			}
+		case e := <-t.ends:
+			t.ended(sh, e)
+		case <-again.C:
+			t.begin(ctx)
+		case <-ctx.Done():
+			return nil
 		}
 	}
+	return nil
+}
+
+// left reports whether there are taps that run, or are begun again.
+func (t *taps) left() bool {
+	for id := range t.lasted {
+		if _, over := t.over[id]; !over {
+			return true
+		}
+	}
+	return len(t.running) > 0
+}
+
+// err returns why taps are over. Instances that do not have the client do not matter where others do.
+func (t *taps) err() error {
+	errs := slices.Collect(maps.Values(t.over))
 	lacks := func(err error) bool { return tandem.CodeOf(err) == tandem.NotFound }
 	if slices.ContainsFunc(errs, func(err error) bool { return !lacks(err) }) {
-		errs = slices.DeleteFunc(errs, lacks) // instances that do not have the client, where others do
+		errs = slices.DeleteFunc(errs, lacks)
 	}
-	return cmp.Or(broken, errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
 // tap sends the calls of one instance to lines.
@@ -106,7 +185,11 @@ func (f *tapFlags) tap(ctx context.Context, c *client.Client, id string, lines c
 		return fmt.Errorf("%s: %w", id, withoutAdmin(err))
 	}
 	defer s.Close() //nolint:errcheck // it is over, or not wanted any more
-	if err := s.SendMsg(f.TapRequest); err != nil {
+	req := f.TapRequest
+	if until, ok := ctx.Deadline(); ok {
+		req.For = max(time.Until(until)-askTime, time.Millisecond)
+	}
+	if err := s.SendMsg(req); err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}
 	for {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/admin"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/listing"
 )
@@ -72,6 +73,13 @@ func (f *topFlags) follow(ctx context.Context, sh *shell, p *listing.Printer, at
 		if ctx.Err() != nil {
 			return ctx.Err() // what came before it is a part of the figures
 		}
+		if err != nil && n > 1 && tandem.CodeOf(err) == tandem.Unavailable { // they may come back, or others
+			fmt.Fprintln(sh.err, "no instance answers:", err)
+			if err := pause(ctx, f.every); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -87,11 +95,19 @@ func (f *topFlags) follow(ctx context.Context, sh *shell, p *listing.Printer, at
 		if n == f.times {
 			return nil
 		}
-		select {
-		case <-time.After(f.every):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause(ctx, f.every); err != nil {
+			return err
 		}
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
