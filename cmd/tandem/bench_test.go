@@ -98,7 +98,7 @@ func TestBenchSendsNothing(t *testing.T) {
 		{[]string{r.target, "Arith.Sub", "{}"}, 22, "no load was sent"},
 		{[]string{"-n", r.target, "Arith.Div", "[1,0]"}, 13, "divided by zero"},
 		{[]string{"tcp://127.0.0.1:1", "Arith.Mul"}, 24, "no load was sent"},
-		{[]string{"odd://x", "Arith.Mul"}, 13, "no resolver"},
+		{[]string{"odd://x", "Arith.Mul"}, exitUsage, "want a target"},
 		{[]string{r.target, "Arith.Mul", "{"}, exitUsage, "is not JSON"},
 		{[]string{"netrpc://" + address, "Arith.Mul"}, exitUsage, "gob"},
 		{[]string{"grpc://" + address, "grpc.health.v1.Health.Watch"}, exitUsage, "only unary methods"},

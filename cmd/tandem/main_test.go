@@ -51,7 +51,7 @@ func TestCommandLines(t *testing.T) {
 		{"call tcp://127.0.0.1:1 A.B {", exitUsage, "is not JSON"},
 		{"call -n tcp://127.0.0.1:1 A.B {}", exitUsage, "--several wants a JSON array"},
 		{"call --metadata x tcp://127.0.0.1:1 A.B", exitUsage, "want key=value"},
-		{"call odd://x A.B", exitCall + 3, `no resolver for "odd"`},
+		{"call odd://x A.B", exitUsage, `"odd://x": want a target such as tcp://host:port`},
 	} {
 		code, out, errs := cli(t, strings.Fields(c.line)...)
 		text := out
