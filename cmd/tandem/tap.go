@@ -70,8 +70,10 @@ func (f *tapFlags) follow(ctx context.Context, sh *shell, at *place) error {
 	if err != nil {
 		return err
 	}
-	defer w.c.Close()                                                           //nolint:errcheck // the streams are over
-	within, cancel := context.WithTimeout(ctx, cmp.Or(f.For, usualTap)+askTime) // the servers end the taps before
+	defer w.c.Close() //nolint:errcheck // the streams are over
+
+	// The servers end the taps before that.
+	within, cancel := context.WithTimeout(ctx, cmp.Or(f.For, usualTap)+askTime)
 	t := &taps{
 		flags: f, w: w, lines: make(chan string), ends: make(chan tapEnd),
 		running: map[string]bool{}, lasted: map[string]bool{}, over: map[string]error{},
@@ -94,7 +96,7 @@ type taps struct {
 
 	running map[string]bool  // by ID
 	lasted  map[string]bool  // those that have run for a while: they are begun again when they break
-	over    map[string]error // how those ended that are not
+	over    map[string]error // why the taps ended that are not begun again; nil where their time was over
 }
 
 // tapEnd is the end of an instance's tap.
