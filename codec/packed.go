@@ -73,11 +73,13 @@ func packedValues(src []byte) (count uint64, packed bool) {
 	if n <= 0 {
 		return 0, false
 	}
-	rest, err := src[n:], error(nil)
+	rest := src[n:]
 	for range count {
-		if _, rest, err = cutSized(rest); err != nil {
+		_, after, err := cutSized(rest)
+		if err != nil {
 			return 0, false
 		}
+		rest = after
 	}
 	return count, len(rest) == 0
 }
