@@ -63,12 +63,8 @@ func (b *followedCommand) end() {
 	b.cancel()
 	for range b.lines { // it blocks until it is read
 	}
-	select {
-	case code := <-b.ended:
-		if code != exitInterrupted {
-			b.t.Errorf("exit %d", code)
-		}
-	default: // it has been interrupted before
+	if code := <-b.ended; code != exitInterrupted {
+		b.t.Errorf("exit %d", code)
 	}
 }
 
