@@ -141,6 +141,9 @@ func (c *Console) auditRefused(r *http.Request, err error) {
 // recorded.
 func (c *Console) auditCall(r *http.Request, u User, body []byte, answer any, err error) {
 	name := r.PathValue("name")
+	if req := new(CallRequest); name == "Call" && tandem.CodeOf(err) == tandem.PermissionDenied && json.Unmarshal(body, req) == nil {
+		c.auditPlay(r, u, req, err)
+	}
 	rec := describe(name, body)
 	if rec == nil {
 		return
@@ -160,6 +163,13 @@ func (c *Console) auditCall(r *http.Request, u User, body []byte, answer any, er
 		c.trails.drop(figureKey{ref.List, ref.Instance})
 		c.reads.drop(figureKey{list: ref.List})
 	}
+	c.record(r.Context(), *rec)
+}
+
+// auditPlay records a call or a stream of the playground that was refused.
+func (c *Console) auditPlay(r *http.Request, u User, req *CallRequest, err error) {
+	rec := describeCall(req, "")
+	rec.Who, rec.Role, rec.From, rec.Method, rec.Error = u.Name, u.Role.String(), peerOf(r), "Call", tandem.AsError(err).Message
 	c.record(r.Context(), *rec)
 }
 

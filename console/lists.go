@@ -71,11 +71,13 @@ func (s *source) run() {
 	for {
 		found, err := s.find()
 		s.mu.Lock()
+		before := s.err
 		s.err = err
 		if err == nil {
 			s.at = time.Now()
 		}
 		s.mu.Unlock()
+		s.say(before, err)
 		if err == nil {
 			s.keep(found)
 		}
@@ -84,6 +86,18 @@ func (s *source) run() {
 		case <-s.c.ctx.Done():
 			return
 		}
+	}
+}
+
+// say logs when the registry is lost, and when it is found again.
+func (s *source) say(before, err error) {
+	name := s.target.Redacted()
+	switch {
+	case s.c.ctx.Err() != nil:
+	case err != nil && before == nil:
+		s.c.cfg.Log.Warn("the registry does not say which lists it has, and is asked again", "registry", name, "every", lookEvery, "error", err)
+	case err == nil && before != nil:
+		s.c.cfg.Log.Info("the registry answers again", "registry", name)
 	}
 }
 

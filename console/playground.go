@@ -381,10 +381,17 @@ func answerOf(err error, e *client.Explanation, trailer tandem.Metadata) *CallAn
 
 // recordCall records a call without its arguments. Whether it changes something only its method knows.
 func (c *Console) recordCall(ctx context.Context, u User, req *CallRequest, out *CallAnswer) {
-	rec := Record{Who: u.Name, Role: u.Role.String(), Method: "Call", List: req.List}
+	rec := describeCall(req, out.Instance)
+	rec.Who, rec.Role, rec.Method = u.Name, u.Role.String(), "Call"
 	if own := ownLogin(ctx); own != nil {
 		rec.From = own.address
 	}
-	rec.What = fmt.Sprintf("call of %s at %s by %s: %s", req.Method, cmp.Or(out.Instance, req.Instance, "no instance"), cmp.Or(req.Protocol, ownName), out.Code)
-	c.record(ctx, rec)
+	rec.What += ": " + out.Code
+	c.record(ctx, *rec)
+}
+
+// describeCall says what a call is that was made at an instance; "" for none.
+func describeCall(req *CallRequest, instance string) *Record {
+	at := cmp.Or(instance, req.Instance, "no instance")
+	return &Record{List: req.List, What: fmt.Sprintf("call of %s at %s by %s", req.Method, at, cmp.Or(req.Protocol, ownName))}
 }

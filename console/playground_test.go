@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -336,6 +337,10 @@ func TestPlaygroundNeedsARole(t *testing.T) {
 	}
 	if other.served[0].Load()+c.served[0].Load() != 0 {
 		t.Error("a server was called")
+	}
+	refused := slices.DeleteFunc(other.console.audit.records(), func(r Record) bool { return r.Who != "bob" || r.Method != "Call" || r.Error == "" })
+	if len(refused) != 2 || !strings.HasPrefix(refused[1].What, "call of Toys.Same at t0") {
+		t.Errorf("recorded: %+v", refused)
 	}
 	role = admin.Developer
 	if status := other.post("Call", req, nil); status != http.StatusOK || other.served[0].Load() != 1 {

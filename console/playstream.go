@@ -145,6 +145,7 @@ func (c *Console) streamRequest(w http.ResponseWriter, r *http.Request) (User, *
 		return u, nil, tandem.Errorf(tandem.InvalidArgument, "%v", err)
 	}
 	if err := c.mayPlay(u); err != nil {
+		c.auditPlay(r, u, req, err)
 		return u, nil, err
 	}
 	return u, req, req.check(true)

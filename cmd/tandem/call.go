@@ -41,7 +41,9 @@ func newCall(sh *shell) *cobra.Command {
 		Long: "JSON is the method's argument; @FILE reads it from a file, - from standard input. Put -- before the\n" +
 			"arguments if one begins with a minus sign. With --stream each JSON value is a message, and each\n" +
 			"message that arrives is a line. Targets of other protocols than tandem's are\n" +
-			otherTargets() + ".",
+			otherTargets() + ". For netrpc,\n" +
+			"the JSON says the types that net/rpc's gob wants: an object is a struct, 7 is an int, 7.0 a float, and\n" +
+			`{"uint":7}, {"bytes":"AQID"} (base64) and {"map":{"key":7}} are what JSON has no notation for.`,
 		Example: `tandem call tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'`,
 		Args:    wantArgs(2, 3),
 	}
@@ -66,15 +68,10 @@ func newCall(sh *shell) *cobra.Command {
 	return cmd
 }
 
-// otherTargets returns the schemes of other protocols that carry JSON.
+// otherTargets returns the schemes of other protocols.
 func otherTargets() string {
-	names := slices.DeleteFunc(protocolNames(), speaksGob)
-	slices.Sort(names)
-	return strings.Join(names, "://, ") + "://"
+	return strings.Join(slices.Sorted(slices.Values(protocolNames())), "://, ") + "://"
 }
-
-// speaksGob reports whether a protocol's messages are those of net/rpc, which need Go types.
-func speaksGob(scheme string) bool { return strings.HasPrefix(scheme, "netrpc") }
 
 // call makes the call at a target, of a method, with a JSON text.
 func (f *callFlags) call(ctx context.Context, sh *shell, what [3]string) error {

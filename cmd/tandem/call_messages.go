@@ -12,6 +12,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/gobjson"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/introspect"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/console/rawjson"
@@ -28,11 +29,11 @@ type messages interface {
 	size(v any) int                   // bytes of a message or a reply, encoded
 }
 
-// messages returns what the messages of a method are: Protocol Buffers for a gRPC server with
-// reflection, else JSON.
+// messages returns what the messages of a method are: gobs for net/rpc, Protocol Buffers for a
+// gRPC server with reflection, else JSON.
 func (p *place) messages(ctx context.Context, method string) (messages, error) {
-	if scheme, _, _ := strings.Cut(p.target, "://"); speaksGob(scheme) {
-		return nil, usagef("%s: messages of net/rpc are gob, which needs Go types; call another protocol of the server", p.target)
+	if scheme, _, _ := strings.Cut(p.target, "://"); strings.HasPrefix(scheme, "netrpc") {
+		return inGob{}, nil
 	}
 	list, err := p.grpcServers(ctx)
 	if err != nil || len(list) == 0 {
@@ -88,6 +89,28 @@ func (inJSON) size(v any) int {
 	}
 	data, _ := codec.Append(codec.JSON(), nil, v) // the call itself fails if it can't be encoded
 	return len(data)
+}
+
+// inGob are gobs, whose types the JSON says: see [gobjson.Value].
+type inGob struct{ inJSON }
+
+func (inGob) dial() []client.Option {
+	return []client.Option{client.WithCodec(gobjson.Codec())}
+}
+
+func (inGob) message(text []byte) (any, error) {
+	if _, err := gobjson.Value(text); err != nil {
+		return nil, usagef("%v", err)
+	}
+	return json.RawMessage(text), nil
+}
+
+func (inGob) text(reply any) (string, error) {
+	text, ok := reply.(*[]byte)
+	if !ok {
+		return "", tandem.Errorf(tandem.Internal, "a reply of type %T", reply)
+	}
+	return string(*text), nil
 }
 
 // inProto are the Protocol Buffers of a method.

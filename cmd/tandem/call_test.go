@@ -3,9 +3,12 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"net"
+	"net/rpc"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,11 +67,11 @@ func TestCallArgs(t *testing.T) {
 	}
 }
 
-// TestCallProtocols calls the same server over every protocol that can carry JSON.
+// TestCallProtocols calls the same server over every protocol.
 func TestCallProtocols(t *testing.T) {
 	r := startServe(t)
 	address := strings.TrimPrefix(r.target, "tcp://")
-	for _, scheme := range []string{"jsonrpc", "jsonrpc+http", "rpcx", "connect", "grpc"} {
+	for _, scheme := range []string{"jsonrpc", "jsonrpc+http", "rpcx", "connect", "grpc", "netrpc", "netrpc+http"} {
 		code, out, errs := cli(t, "call", scheme+"://"+address, "Arith.Mul", `{"A":7,"B":8}`)
 		if code != exitOK || out != `{"C":56}`+"\n" {
 			t.Errorf("%s: exit %d, %s%s", scheme, code, out, errs)
@@ -88,8 +91,66 @@ func TestCallProtocols(t *testing.T) {
 	if code, _, errs := cli(t, "call", "grpc://"+address, "grpc.health.v1.Health.Check", `{"server":"x"}`); code != exitUsage || !strings.Contains(errs, "HealthCheckRequest") {
 		t.Errorf("a field that there isn't: exit %d, %s", code, errs)
 	}
-	if code, _, errs := cli(t, "call", "netrpc://"+address, "Arith.Mul", `{"A":7,"B":8}`); code != exitUsage || !strings.Contains(errs, "gob") {
-		t.Errorf("net/rpc: exit %d, %s", code, errs)
+}
+
+// Shop is a service of Go's net/rpc.
+type Shop struct{}
+
+// Order is what Shop.Price takes.
+type Order struct {
+	Count uint
+	Each  float64
+	Notes map[string]string
+}
+
+// Price multiplies.
+func (Shop) Price(o Order, total *struct {
+	Total float64
+	Note  string
+}) error {
+	if o.Count == 0 {
+		return errors.New("nothing is ordered")
+	}
+	total.Total, total.Note = float64(o.Count)*o.Each, o.Notes["for"]
+	return nil
+}
+
+// TestCallNetRPC calls a server of Go's net/rpc.
+func TestCallNetRPC(t *testing.T) {
+	srv := rpc.NewServer()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err := errors.Join(err, srv.Register(Shop{})); err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { srv.ServeConn(conn) })
+		}
+	})
+	defer func() {
+		_ = ln.Close() // it ends Accept
+		serving.Wait()
+	}()
+	target := "netrpc://" + ln.Addr().String()
+	for _, c := range []struct {
+		input string
+		code  int
+		out   string
+		err   string
+	}{
+		{`{"Count":{"uint":3},"Each":1.5,"Notes":{"map":{"for":"you"}}}`, exitOK, `{"Total":4.5,"Note":"you"}`, ""},
+		{`{"Each":1.5}`, 12, "", "nothing is ordered"},
+		{`{"count":3}`, exitUsage, "", `"count" is no field`},
+	} {
+		code, out, errs := cli(t, "call", target, "Shop.Price", c.input)
+		if code != c.code || strings.TrimSpace(out) != c.out || !strings.Contains(errs, c.err) {
+			t.Errorf("%s: exit %d, %s%s", c.input, code, out, errs)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *accessFlags) methodNames(ctx context.Context, before []string) completi
 		return nil
 	}
 	var words completions
-	methods, err := at.methods(ctx)
+	methods, err := at.methods(ctx, describeTimeout)
 	for i := range methods {
 		words = append(words, cobra.CompletionWithDesc(methods[i].Name, methods[i].Kind+" "+methods[i].Request.String()))
 	}

@@ -14,11 +14,12 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// describeTimeout bounds how long servers are asked for their methods.
+// describeTimeout bounds how long servers are asked for their methods by default.
 const describeTimeout = 5 * time.Second
 
 func newDescribe(sh *shell) *cobra.Command {
 	var access accessFlags
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "describe [flags] TARGET [SERVICE[.METHOD]]",
 		Short: "list the methods of a target, with what they take and return",
@@ -29,6 +30,7 @@ func newDescribe(sh *shell) *cobra.Command {
 		Args:    wantArgs(1, 2),
 	}
 	p := outputFlag(sh, cmd)
+	cmd.Flags().DurationVar(&timeout, "timeout", describeTimeout, "how long to wait for a description, from all instances together")
 	access.add(cmd)
 	cmd.ValidArgsFunction = complete(false, false, contextTargets, access.serviceNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -36,7 +38,7 @@ func newDescribe(sh *shell) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		methods, err := at.methods(cmd.Context())
+		methods, err := at.methods(cmd.Context(), timeout)
 		if err != nil {
 			return interrupted(cmd.Context(), err)
 		}
@@ -57,12 +59,12 @@ func newDescribe(sh *shell) *cobra.Command {
 }
 
 // methods returns the methods of a place, which the first instance describes that answers.
-func (p *place) methods(ctx context.Context) ([]introspect.Method, error) {
+func (p *place) methods(ctx context.Context, timeout time.Duration) ([]introspect.Method, error) {
 	list, err := p.instances(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err = fmt.Errorf("%s lists no instance with an endpoint over TCP or a unix socket", registry.Redact(p.target))
 	for _, in := range list {

@@ -46,6 +46,7 @@ func TestLogin(t *testing.T) {
 				return string(out)
 			}
 			list := registry + "/shop/Cart"
+			local := strings.NewReplacer("127.0.0.1", "localhost")
 			if out, err := command("ls", list).CombinedOutput(); err == nil || !strings.Contains(string(out), "tandem registry login") {
 				t.Errorf("without a login tandem ls says\n%s", out)
 			}
@@ -75,7 +76,8 @@ func TestLogin(t *testing.T) {
 				{`{"C":56}`, `call ` + list + ` Arith.Mul {"A":7,"B":8}`},
 				{"disabled", "instance disable --by ann --force " + list + " cart-1"},
 				{"/tandem-overrides", "registry ls " + list},
-				{registry, "registry logins"},
+				{"cart-1", "ls " + local.Replace(list)},
+				{local.Replace(registry), "registry logins"},
 			} {
 				if out := run(strings.Fields(c.args)...); !strings.Contains(out, c.wants) {
 					t.Errorf("tandem %s says no %q:\n%s", c.args, c.wants, out)

@@ -26,9 +26,13 @@ const (
 	piece    = 64 << 10 // bytes read at a time: memory grows with what has arrived
 )
 
+// These errors are made once, as [matchGob] is asked for the first bytes of every connection.
 var (
-	errNotGob  = errors.New("not a gob")
-	errNoTypes = fmt.Errorf("descriptions of types of more than %d bytes", maxTypes)
+	errNotGob   = errors.New("not a gob")
+	errNoLength = fmt.Errorf("%w: a message of no bytes, or of 1 GiB or more", errNotGob)
+	errNoType   = fmt.Errorf("%w: no type", errNotGob)
+	errNoNumber = fmt.Errorf("%w: a number of more than 8 bytes", errNotGob)
+	errNoTypes  = fmt.Errorf("descriptions of types of more than %d bytes", maxTypes)
 )
 
 // message is the head of one gob message.
@@ -46,14 +50,14 @@ func parseMessage(b []byte) (message, error) {
 		return message{}, err
 	}
 	if size == 0 || size >= maxGob {
-		return message{}, fmt.Errorf("%w: a message of %d bytes", errNotGob, size)
+		return message{}, errNoLength
 	}
 	id, k, err := parseUint(b[n:])
 	if err != nil {
 		return message{}, err
 	}
 	if k > int(size) || id < 2 || id > 1<<32 {
-		return message{}, fmt.Errorf("%w: no type", errNotGob)
+		return message{}, errNoType
 	}
 	m := message{id: int(id >> 1), start: n, end: n + int(size)}
 	if id&1 != 0 {
@@ -76,7 +80,7 @@ func parseUint(b []byte) (x uint64, n int, err error) {
 	}
 	n = 1 - int(int8(b[0])) //nolint:gosec // a negated count, by the format
 	if n > 9 {
-		return 0, 0, fmt.Errorf("%w: a number of %d bytes", errNotGob, n-1)
+		return 0, 0, errNoNumber
 	}
 	if n > len(b) {
 		return 0, 0, io.ErrUnexpectedEOF

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 func TestSaveAndLoad(t *testing.T) {
@@ -110,6 +112,23 @@ func TestConfig(t *testing.T) {
 	for _, tls := range []TLS{{CA: bad}, {CA: bad + "x"}, {Cert: bad}, {Key: bad}, {Cert: bad, Key: bad}} {
 		if _, err := tls.Config(); err == nil {
 			t.Errorf("%+v: no error", tls)
+		}
+	}
+}
+
+func TestRegistryOf(t *testing.T) {
+	for target, want := range map[string]string{
+		"etcd://h1:2379,h2:2379/shop":          "etcd://h1:2379,h2:2379",
+		"etcd://127.0.0.1:2379/shop":           "etcd://localhost:2379",
+		"etcd://localhost:2379":                "etcd://localhost:2379",
+		"redis://[::1]:6379,127.0.0.2:6380/db": "redis://localhost:6379,127.0.0.2:6380",
+	} {
+		parsed, err := registry.ParseTarget(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := RegistryOf(parsed); got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
 		}
 	}
 }

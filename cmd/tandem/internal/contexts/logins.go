@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -25,7 +26,17 @@ type Access struct {
 }
 
 // RegistryOf returns the key of a target's registry in [File.Registries]: the target without its path.
-func RegistryOf(t registry.Target) string { return t.Scheme + "://" + t.Authority }
+// The loopback addresses 127.0.0.1 and ::1 are localhost there.
+func RegistryOf(t registry.Target) string {
+	hosts := strings.Split(t.Authority, ",")
+	for i, h := range hosts {
+		host, port, err := net.SplitHostPort(h)
+		if err == nil && (host == "127.0.0.1" || host == "::1") {
+			hosts[i] = net.JoinHostPort("localhost", port)
+		}
+	}
+	return t.Scheme + "://" + strings.Join(hosts, ",")
+}
 
 // LoginOf returns the login for the registry of a target, the zero value if there is none.
 func LoginOf(t registry.Target) (Login, error) {
