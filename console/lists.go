@@ -77,7 +77,7 @@ func (s *source) run() {
 			s.at = time.Now()
 		}
 		s.mu.Unlock()
-		s.say(before, err)
+		s.logChange(before, err)
 		if err == nil {
 			s.keep(found)
 		}
@@ -89,15 +89,15 @@ func (s *source) run() {
 	}
 }
 
-// say logs when the registry is lost, and when it is found again.
-func (s *source) say(before, err error) {
+// logChange logs that the registry can't be read any more, or can again.
+func (s *source) logChange(before, err error) {
 	name := s.target.Redacted()
 	switch {
 	case s.c.ctx.Err() != nil:
 	case err != nil && before == nil:
-		s.c.cfg.Log.Warn("the registry does not say which lists it has, and is asked again", "registry", name, "every", lookEvery, "error", err)
+		s.c.cfg.Log.Warn("the registry can't be read, and is asked again", "registry", name, "every", lookEvery, "error", err)
 	case err == nil && before != nil:
-		s.c.cfg.Log.Info("the registry answers again", "registry", name)
+		s.c.cfg.Log.Info("the registry can be read again", "registry", name)
 	}
 }
 

@@ -18,7 +18,7 @@ type away struct{ asked atomic.Int32 }
 
 func (a *away) Lists(context.Context, registry.Target) ([]registry.Target, error) {
 	if a.asked.Add(1) < 3 {
-		return nil, errors.New("nobody is there")
+		return nil, errors.New("connection refused")
 	}
 	return nil, nil
 }
@@ -28,7 +28,7 @@ func (*away) Watch(ctx context.Context, _ registry.Target, _ func(registry.Snaps
 	return ctx.Err()
 }
 
-// TestLostRegistry is logged once, and when it answers again.
+// TestLostRegistry is logged once, and when it can be read again.
 func TestLostRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(lockedBuffer)
@@ -40,11 +40,11 @@ func TestLostRegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(lookEvery + time.Second)
-		if said := log.String(); strings.Count(said, "nobody is there") != 1 || strings.Contains(said, "answers again") {
+		if said := log.String(); strings.Count(said, "connection refused") != 1 || strings.Contains(said, "can be read again") {
 			t.Errorf("while it is away: %s", said)
 		}
 		time.Sleep(2 * lookEvery)
-		if said := log.String(); strings.Count(said, "nobody is there") != 1 || strings.Count(said, "answers again") != 1 {
+		if said := log.String(); strings.Count(said, "connection refused") != 1 || strings.Count(said, "can be read again") != 1 {
 			t.Errorf("later: %s", said)
 		}
 		if err := c.Close(); err != nil {

@@ -100,7 +100,7 @@ func TestBenchSendsNothing(t *testing.T) {
 		{[]string{"tcp://127.0.0.1:1", "Arith.Mul"}, 24, "no load was sent"},
 		{[]string{"odd://x", "Arith.Mul"}, exitUsage, "want a target"},
 		{[]string{r.target, "Arith.Mul", "{"}, exitUsage, "is not JSON"},
-		{[]string{"netrpc://" + address, "Arith.Mul", `{"a":7}`}, exitUsage, "no field"},
+		{[]string{"netrpc://" + address, "Arith.Mul", `{"a":7}`}, exitUsage, "can't be a field"},
 		{[]string{"grpc://" + address, "grpc.health.v1.Health.Watch"}, exitUsage, "only unary methods"},
 	} {
 		start := time.Now()

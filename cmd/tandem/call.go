@@ -172,6 +172,9 @@ func callArgs(in io.Reader, several bool, m messages) (any, error) {
 	case !several:
 		return m.message(data)
 	}
+	if _, is := m.(inGob); is {
+		return nil, usagef("--several: a method of net/rpc has one argument")
+	}
 	args, err := rawjson.Several(data)
 	if err != nil {
 		return nil, usagef("--several wants a JSON array: %v", err)

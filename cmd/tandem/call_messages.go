@@ -83,11 +83,14 @@ func (inJSON) text(reply any) (string, error) {
 	return rawjson.Text(*text)
 }
 
-func (inJSON) size(v any) int {
+func (inJSON) size(v any) int { return encodedSize(codec.JSON(), v) }
+
+// encodedSize returns the bytes of a message, or of a reply, which is still encoded.
+func encodedSize(c tandem.Codec, v any) int {
 	if reply, ok := v.(*[]byte); ok {
 		return len(*reply)
 	}
-	data, _ := codec.Append(codec.JSON(), nil, v) // the call itself fails if it can't be encoded
+	data, _ := codec.Append(c, nil, v) // the call itself fails if it can't be encoded
 	return len(data)
 }
 
@@ -99,19 +102,26 @@ func (inGob) dial() []client.Option {
 }
 
 func (inGob) message(text []byte) (any, error) {
-	if _, err := gobjson.Value(text); err != nil {
+	v, err := gobjson.Value(text)
+	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	return json.RawMessage(text), nil
+	return v, nil
 }
 
 func (inGob) text(reply any) (string, error) {
-	text, ok := reply.(*[]byte)
+	message, ok := reply.(*[]byte)
 	if !ok {
 		return "", tandem.Errorf(tandem.Internal, "a reply of type %T", reply)
 	}
-	return string(*text), nil
+	text, err := gobjson.Text(*message)
+	if err != nil {
+		return "", tandem.Errorf(tandem.Internal, "the answer, a gob: %w", err)
+	}
+	return string(text), nil
 }
+
+func (inGob) size(v any) int { return encodedSize(codec.Gob(), v) }
 
 // inProto are the Protocol Buffers of a method.
 type inProto struct{ method protoreflect.MethodDescriptor }

@@ -145,7 +145,7 @@ func TestCallNetRPC(t *testing.T) {
 	}{
 		{`{"Count":{"uint":3},"Each":1.5,"Notes":{"map":{"for":"you"}}}`, exitOK, `{"Total":4.5,"Note":"you"}`, ""},
 		{`{"Each":1.5}`, 12, "", "nothing is ordered"},
-		{`{"count":3}`, exitUsage, "", `"count" is no field`},
+		{`{"count":3}`, exitUsage, "", `"count" can't be a field`},
 	} {
 		code, out, errs := cli(t, "call", target, "Shop.Price", c.input)
 		if code != c.code || strings.TrimSpace(out) != c.out || !strings.Contains(errs, c.err) {

@@ -47,6 +47,16 @@ func TestDemoNeedsPrometheus(t *testing.T) {
 	}
 }
 
+// A demo whose registry does not answer says which it waits for, and then that no server is listed.
+func TestDemoWithoutRegistry(t *testing.T) {
+	code, out := execute(t, "demo", "--duration", "3s", "--registry", "redis://127.0.0.1:1/shop")
+	for _, want := range []string{"waiting until redis://127.0.0.1:1/shop/demo-", "starting s1: it is not listed after 10s: does redis://127.0.0.1:1/shop/demo-"} {
+		if code != exitFailed || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, no %q in\n%s", code, want, out)
+		}
+	}
+}
+
 func TestIsTerminal(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/admin"
@@ -31,11 +30,7 @@ func startDemoConsole(ctx context.Context, sh *shell, target string) (dial demo.
 		return nil, nil, err
 	}
 	watching := newDemoAdmin()
-	late := time.AfterFunc(listedSoon, func() {
-		fmt.Fprintln(sh.err, "not listed yet: the registry has not answered")
-	})
 	leave, err := listLoad(ctx, target+"/load", watching)
-	late.Stop()
 	if err != nil {
 		return nil, nil, err
 	}

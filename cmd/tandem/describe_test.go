@@ -19,6 +19,7 @@ func TestDescribeCommand(t *testing.T) {
 		{"Arith.Mul -o json", exitOK, `"maximum": 9223372036854775807`},
 		{"Arith -o wide", exitOK, "METHOD     KIND   SAFE  REQUEST"},
 		{"Arith.Null", exitFailed, "did you mean Arith.Mul?"},
+		{"--timeout 1ns", exitFailed, "deadline exceeded"},
 		{"Arith.Something", exitFailed, "tandem describe TARGET lists them"},
 	} {
 		code, out, errs := cli(t, append([]string{"describe", r.target}, strings.Fields(c.args)...)...)

@@ -26,7 +26,8 @@ const (
 	piece    = 64 << 10 // bytes read at a time: memory grows with what has arrived
 )
 
-// These errors are made once, as [matchGob] is asked for the first bytes of every connection.
+// Formatting these errors for each use would be slow: [server.New] asks matchGob about thousands of
+// first bytes, to compare the protocols.
 var (
 	errNotGob   = errors.New("not a gob")
 	errNoLength = fmt.Errorf("%w: a message of no bytes, or of 1 GiB or more", errNotGob)

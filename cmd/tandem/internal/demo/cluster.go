@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // state is the state of a server process.
@@ -118,7 +120,7 @@ func (c *cluster) start(ctx context.Context, name string) error {
 		return fmt.Errorf("demo: starting %s: %w", name, err)
 	}
 	c.set(name, p, starting)
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	within, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	select {
 	case <-p.ready:
@@ -126,8 +128,11 @@ func (c *cluster) start(ctx context.Context, name string) error {
 		return c.observer.scrape(name, p.metricsAt())
 	case <-p.done:
 		err = fmt.Errorf("it has ended (%s)%s", p.cmd.ProcessState, p.said())
-	case <-ctx.Done():
-		err = fmt.Errorf("it is not ready: %w%s", ctx.Err(), p.said())
+	case <-within.Done():
+		err = ctx.Err()
+		if err == nil {
+			err = fmt.Errorf("it is not listed after %v: does %s answer?%s", startTime, registry.Redact(c.registry), p.said())
+		}
 	}
 	c.set(name, p, failed)
 	return fmt.Errorf("demo: starting %s: %w", name, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/plugin/metrics"
+	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/telemetry/prom"
 )
 
@@ -156,9 +157,17 @@ func (r *run) observe(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
+// startsSoon is how long the servers may take to start before the demo says what it waits for.
+const startsSoon = 2 * time.Second
+
 // begin starts the servers, the console if it is wanted, and the client.
 func (r *run) begin(ctx context.Context) error {
-	if err := r.cluster.startAll(ctx, r.plan.initial); err != nil {
+	late := time.AfterFunc(startsSoon, func() {
+		fmt.Fprintf(r.cfg.Out, "waiting until %s lists the servers\n", registry.Redact(r.cluster.registry))
+	})
+	err := r.cluster.startAll(ctx, r.plan.initial)
+	late.Stop()
+	if err != nil {
 		return err
 	}
 	if r.cfg.Console != nil {

@@ -75,8 +75,8 @@ func TestValueErrors(t *testing.T) {
 		{`1 2`, "is not JSON"},
 		{`null`, "has no type"},
 		{`[]`, "has no type"},
-		{`{"a":7}`, `"a" is no field`},
-		{`{"A":{"b":7}}`, `A: "b" is no field`},
+		{`{"a":7}`, `"a" can't be a field`},
+		{`{"A":{"b":7}}`, `A: "b" can't be a field`},
 		{`[1,"x"]`, "an int and a string"},
 		{`[{"A":1},{"A":"x"}]`, "A: an int and a string"},
 		{`{"uint":-7}`, "-7 is no uint64"},
@@ -148,7 +148,23 @@ func TestTextBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := Text(message); err == nil || len(text) > maxNames*3/2 {
+	if text, err := Text(message); err == nil || len(text) > 2*maxExtra {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+// TestKeysInKeys decodes a map whose key is such a map, and so on: each level quotes the keys of
+// those inside once more.
+func TestKeysInKeys(t *testing.T) {
+	const id, levels = 65, 40
+	described := []byte{0xff, id<<1 - 1, // the type's id, negative
+		4, 1, 1, 1, 'm', 0, // a map, by the name m
+		1, 0xff, id << 1, 1, 2 << 1, 0, 0} // keys: the map itself; elements: int
+	value := append([]byte{0xff, id << 1, 0}, bytes.Repeat([]byte{1}, levels)...) // one member each
+	value = append(append(value, 0), bytes.Repeat([]byte{2}, levels)...)          // the innermost has none
+	message := append([]byte{byte(len(described))}, described...)
+	message = append(append(message, byte(len(value))), value...)
+	if text, err := Text(message); err == nil || !strings.Contains(err.Error(), "names, zeros and keys") {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	maxDepth = 1000     // how deep values are nested
 	maxTypes = 1024     // types that it describes
-	maxNames = 64 << 20 // bytes of the fields' names in its JSON, which are not in the gob's values
+	maxExtra = 64 << 20 // bytes of its JSON that are more than the gob's values: names of fields, zeros, keys of maps
 )
 
 // Text returns a gob, complete in itself, as JSON. A field that the gob leaves out is zero, and
@@ -92,7 +92,7 @@ type decoder struct {
 	message []byte // what is left of the message that is read
 	rest    []byte // the messages after it
 	types   map[int]*wireType
-	names   int // bytes of names that are in the JSON
+	extra   int // bytes of the JSON that count for maxExtra
 	err     error
 }
 
@@ -362,11 +362,22 @@ func (d *decoder) structure(dst []byte, t *wireType, depth int) []byte {
 // name appends the name of a struct's field.
 func (d *decoder) name(dst []byte, t *wireType, at int) []byte {
 	name := t.fields[at].name
-	if d.names += len(name); d.names > maxNames {
-		d.fail(fmt.Errorf("the names of its fields have more than %d bytes in JSON", maxNames))
+	if !d.spend(len(name) + maxZero) {
 		return dst
 	}
 	return append(append(comma(dst, at > 0), name...), ':')
+}
+
+// maxZero is how many bytes [decoder.zero] appends at most, with a comma and a colon.
+const maxZero = len("[0,0],:")
+
+// spend counts bytes of the JSON that the gob need not have, and reports whether it may have them.
+func (d *decoder) spend(n int) bool {
+	if d.extra += n; d.extra > maxExtra {
+		d.fail(fmt.Errorf("its JSON would have more than %d bytes of names, zeros and keys", maxExtra))
+		return false
+	}
+	return true
 }
 
 // zero appends the JSON of a field that is left out.
@@ -396,6 +407,9 @@ func (d *decoder) mapping(dst []byte, t *wireType, depth int) []byte {
 		key := d.value(nil, t.refs[0], depth+1)
 		if len(key) > 0 && key[0] != '"' {
 			key = d.marshal(nil, string(key)) // JSON's keys are strings
+		}
+		if !d.spend(len(key)) { // a key inside a key is quoted twice, and so doubles with each level
+			return dst
 		}
 		members = append(members, member{key, d.value(nil, t.refs[1], depth+1)})
 		if d.err != nil {

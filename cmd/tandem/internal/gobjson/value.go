@@ -39,7 +39,7 @@ func Value(text []byte) (any, error) {
 	}
 	t := s.goType()
 	if t == nil {
-		return nil, fmt.Errorf("%.60s has no type: gob has neither null nor a list of nothing by itself", text)
+		return nil, fmt.Errorf("%.60s has no type, which gob needs: leave the argument out, or give the array an element", text)
 	}
 	v := reflect.New(t).Elem()
 	if err := fill(v, tree); err != nil {
@@ -86,7 +86,7 @@ func shapeOf(tree any) (*shape, error) {
 	s := &shape{kind: reflect.Struct, fields: make(map[string]*shape)}
 	for name, v := range members {
 		if !token.IsExported(name) || !token.IsIdentifier(name) {
-			return nil, fmt.Errorf("%q is no field of a struct of Go, which begins with a capital letter; a map is written {\"map\":{…}}", name)
+			return nil, fmt.Errorf("%q can't be a field: an object is a Go struct, whose fields begin with a capital letter; write a map as {\"map\":{…}}", name)
 		}
 		var err error
 		if s.fields[name], err = shapeOf(v); err != nil {
