@@ -37,7 +37,7 @@ const (
 	mostLeft = 4 << 20 // that the live heap may have grown at the end
 )
 
-var bombs = flag.Int("bombs", 256, "how many bombs of each kind are sent at the same time; make bombs sends 1,024") //nolint:gochecknoglobals // a flag
+var bombs = flag.Int("bombs", 128, "how many bombs of each kind are sent at the same time; make bombs sends 1,024") //nolint:gochecknoglobals // a flag
 
 // Bombs is how many bombs an attack sends at the same time.
 func Bombs() int { return *bombs }
@@ -171,7 +171,7 @@ func honest(t *testing.T, address string) (stop func()) {
 				return
 			}
 			made[0]++
-			time.Sleep(5 * time.Millisecond) // that many calls are enough
+			time.Sleep(20 * time.Millisecond) // that many calls are enough
 		}
 	})
 	wg.Go(func() {
@@ -181,7 +181,7 @@ func honest(t *testing.T, address string) (stop func()) {
 				return
 			}
 			made[1]++
-			time.Sleep(5 * time.Millisecond) // as above
+			time.Sleep(20 * time.Millisecond) // as above
 		}
 	})
 	return func() {
@@ -297,7 +297,7 @@ func Serve(build func(admit tandem.Interceptor) *server.Server) {
 	})
 	check(server.Handle(srv, "Text.Len", func(_ context.Context, s *string) (*int, error) {
 		if len(*s) > len("tandem") {
-			Work()
+			Work(Small)
 		}
 		return new(len(*s)), nil
 	}))
@@ -317,11 +317,48 @@ func Serve(build func(admit tandem.Interceptor) *server.Server) {
 	<-served
 }
 
-// Work is what a handler does that has got a bomb: it keeps it for a while.
-func Work() {
+// How long no other bomb may come until those that handlers keep are released: longer than a
+// server needs to decode one.
+const (
+	Small = 100 * time.Millisecond // for bombs of [Size]
+	Slow  = 400 * time.Millisecond // for lists of 58 MiB
+)
+
+// Work is what a handler does that has got a bomb: it keeps it until no other has come for the
+// time quiet. A server without bounds therefore keeps all at the same time.
+func Work(quiet time.Duration) {
 	worked.Add(1)
-	time.Sleep(20 * time.Millisecond)
+	<-kept.add(quiet)
 }
+
+// A batch is released when nothing was added for a while.
+type batch struct {
+	mu      sync.Mutex
+	release chan struct{} // nil while nothing is kept
+	timer   *time.Timer
+}
+
+func (b *batch) add(quiet time.Duration) (release <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.release == nil {
+		b.release = make(chan struct{})
+		b.timer = time.AfterFunc(quiet, b.end)
+	}
+	b.timer.Reset(quiet)
+	return b.release
+}
+
+func (b *batch) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.release != nil {
+		close(b.release)
+		b.release = nil
+	}
+}
+
+var kept batch //nolint:gochecknoglobals // a process serves one attack
 
 var worked atomic.Int64 // bombs that handlers got
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"os"
 	"runtime"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"time"
 )
+
+var all = flag.Bool("all", false, "play every scenario and planted fault, and compare with the report; make sim-check does")
 
 // light are the scenarios for short runs.
 var light = []string{"slow-node", "metastable", "reconnect-herd", "list-collapse"}
@@ -21,7 +24,7 @@ func played() []*Scenario {
 	switch {
 	case raceDetector:
 		chosen = []string{"reconnect-herd"}
-	case !testing.Short():
+	case *all:
 		return Scenarios()
 	}
 	return slices.DeleteFunc(Scenarios(), func(s *Scenario) bool { return !slices.Contains(chosen, s.Name) })
@@ -125,7 +128,7 @@ func jsonOf(t *testing.T, v any) string {
 
 // The figures also hold for other seeds than the report's.
 func TestOtherSeeds(t *testing.T) {
-	if testing.Short() || raceDetector {
+	if !*all || raceDetector {
 		t.Skip("one seed is enough here")
 	}
 	for _, s := range Scenarios() {

@@ -60,9 +60,9 @@ func attacks(t *testing.T) []bombtest.Attack {
 		{Name: "gRPC gzip", Send: overHTTP2(bombtest.Bombs(), "/Text/Len", "application/grpc+json", "", envelope(gzipped))},
 		{Name: "gRPC gzip, many connections", Send: several(many, overHTTP2(bombtest.Bombs()/many, "/Text/Len", "application/grpc+json", "", envelope(gzipped)))},
 		{Name: "Connect gzip", Send: overHTTP2(bombtest.Bombs(), "/Text/Len", "application/json", "gzip", gzipped)},
-		{Name: "Triple gzip", Send: overHTTP2(bombtest.Bombs(), "/Java/Items", "application/grpc+proto", "", envelope(packed(t, compress.Gzip(), hessian())))},
+		{Name: "Triple gzip", Send: overHTTP2(bombtest.Bombs()/2, "/Java/Items", "application/grpc+proto", "", envelope(packed(t, compress.Gzip(), hessian())))},
 		{Name: "rpcx gzip", Send: bombtest.OverTCP(bombtest.Bombs(), nil, rpcxFrame("Text", "Len", rpcxJSON, gzipped))},
-		{Name: "rpcx lists", Send: bombtest.OverTCP(bombtest.Bombs(), nil, rpcxFrame("Text", "Items", rpcxMsgpack, packed(t, compress.Gzip(), []byte(maps))))},
+		{Name: "rpcx lists", Send: bombtest.OverTCP(bombtest.Bombs()/2, nil, rpcxFrame("Text", "Items", rpcxMsgpack, packed(t, compress.Gzip(), []byte(maps))))},
 		{Name: "JSON-RPC", Send: bombtest.OverTCP(bombtest.Bombs(), nil, []byte(`{"jsonrpc":"2.0","id":1,"method":"Text.Items","params":[`+list+`]}`+"\n"))},
 		{Name: "JSON lists", Send: overHTTP2(bombtest.Bombs(), "/Text/Items", "application/json", "", []byte(list))},
 		{Name: "net/rpc lists", Send: overNetRPC(t)},
@@ -121,7 +121,7 @@ func small(t *testing.T, address string) {
 	defer cl.Close()
 	var none struct{}
 	list := make([]struct{}, 4<<10/3-1)
-	bombtest.Concurrently(bombtest.Bombs(), func() { _ = cl.Call(context.Background(), "Text.Heavy", &list, &none) })
+	bombtest.Concurrently(4*bombtest.Bombs(), func() { _ = cl.Call(context.Background(), "Text.Heavy", &list, &none) })
 }
 
 func envelope(packed []byte) []byte {
@@ -165,7 +165,7 @@ func hessian() []byte {
 
 func overNetRPC(t *testing.T) func(*testing.T, string) {
 	first, next := gobRequests(t)
-	return bombtest.OverTCP(bombtest.Bombs(), first, next)
+	return bombtest.OverTCP(bombtest.Bombs()/8, first, next)
 }
 
 // gobRequests returns what net/rpc's client sends for its first call, with the descriptions
@@ -211,18 +211,20 @@ func TestServeForBombs(*testing.T) {
 	bombtest.Serve(func(admit tandem.Interceptor) *server.Server {
 		srv := server.New(server.WithProtocols(web.New(triple.Interface("Java")), rpcx.New(), netrpc.New(), jsonrpc.New()), server.WithInterceptors(admit),
 			server.WithCodecs(codec.Raw()), server.WithCompressors(snappy.Compressor(), zstd.Compressor()))
-		count := func(_ context.Context, list *[]item) (*int, error) {
-			bombtest.Work()
+		check(server.Handle(srv, "Text.Items", func(_ context.Context, list *[]item) (*int, error) {
+			bombtest.Work(bombtest.Slow)
 			return new(len(*list)), nil
-		}
-		check(server.Handle(srv, "Text.Items", count))
-		check(server.Handle(srv, "Java.Items", count))
+		}))
+		check(server.Handle(srv, "Java.Items", func(_ context.Context, list *[]item) (*int, error) {
+			bombtest.Work(bombtest.Small)
+			return new(len(*list)), nil
+		}))
 		check(server.Handle(srv, "Text.Heavy", func(_ context.Context, list *[]heavy) (*int, error) {
-			bombtest.Work()
+			bombtest.Work(bombtest.Small)
 			return new(len(*list)), nil
 		}))
 		check(server.Handle(srv, "Bytes.Len", func(_ context.Context, b *[]byte) (*[]byte, error) {
-			bombtest.Work()
+			bombtest.Work(bombtest.Small)
 			return &[]byte{byte(len(*b))}, nil
 		}))
 		return srv
