@@ -67,15 +67,21 @@ func newWard(t *testing.T, opts ...client.Option) *ward {
 // server, and how many failed.
 func (w *ward) run(d time.Duration) (toFirst, failed int64) {
 	w.t.Helper()
+	return w.runEvery(5*time.Millisecond, d)
+}
+
+// runEvery is run with that pause between calls.
+func (w *ward) runEvery(pause, d time.Duration) (toFirst, failed int64) {
+	w.t.Helper()
 	before := w.servers[0].calls.Load()
 	var errs atomic.Int64
-	for range d / (5 * time.Millisecond) {
+	for range d / pause {
 		go func() {
 			if w.client.Call(w.t.Context(), "Test.Do", &Args{}, new(Reply)) != nil {
 				errs.Add(1)
 			}
 		}()
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	time.Sleep(6 * time.Second) // until the last of them have ended
 	synctest.Wait()
@@ -95,7 +101,7 @@ func TestFailingInstanceIsLeftOut(t *testing.T) {
 			t.Errorf("%d of 2000 calls went to an instance that fails, %d failed; want 5 and a probe each 5 s", n, failed)
 		}
 		w.servers[0].ill.Store(nil)
-		w.run(30 * time.Second) // the pause is 20 s by now
+		w.runEvery(50*time.Millisecond, 30*time.Second) // it is left out for 20 s by now
 		if n, failed := w.run(time.Second); n < 18 || failed != 0 {
 			t.Errorf("when it is well again it gets %d of 200 calls, %d fail", n, failed)
 		}

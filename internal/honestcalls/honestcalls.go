@@ -42,8 +42,9 @@ func Serve(t testing.TB, ln net.Listener, opts ...server.Option) *server.Server 
 	return srv
 }
 
-// pause is the time between two calls of a kind: the attack needs the processor, too.
-const pause = 50 * time.Millisecond
+// pause returns the time between the nth call of a kind and the next: the attack needs the
+// processor, too, and a long one does not need ever more calls.
+func pause(n int) time.Duration { return time.Duration(min(50+10*n, 500)) * time.Millisecond }
 
 // least is how many calls of each kind there must have been.
 const least = 3
@@ -85,7 +86,7 @@ func Beside(t testing.TB, network tandem.Transport, address string, attack func(
 					t.Errorf("%s beside the attack: %v", kind, err)
 					return
 				}
-				time.Sleep(pause)
+				time.Sleep(pause(n))
 			}
 		})
 	}

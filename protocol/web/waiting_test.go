@@ -28,7 +28,7 @@ type upload struct {
 }
 
 const (
-	uploadSize   = 128 << 10        // of a message of an upload, in bytes; a server holds three times as much
+	uploadSize   = 64 << 10         // of a message of an upload, in bytes; a server holds three times as much
 	uploadMemory = 128 * uploadSize // of the server, in bytes
 )
 
