@@ -49,7 +49,7 @@ func TestLimitIsFound(t *testing.T) {
 		"two, that take long": {connections: 2, hold: 400 * ms, patient: second, load: 3, least: 40},
 	} {
 		for _, heeds := range []bool{true, false} {
-			if raceDetector && (heeds || s.load*float64(s.connections)/float64(s.hold) > 1e-6) {
+			if raceDetector && (heeds || s.load*float64(s.connections)/float64(s.hold) > 4e-7) {
 				continue // the simulation has one goroutine, and takes ten times as long
 			}
 			for seed := range uint64(2) {
