@@ -32,6 +32,7 @@ var (
 	errNotGob   = errors.New("not a gob")
 	errNoLength = fmt.Errorf("%w: a message of no bytes, or of 1 GiB or more", errNotGob)
 	errNoType   = fmt.Errorf("%w: no type", errNotGob)
+	errTypeSize = fmt.Errorf("%w: a type whose number has more than 32 bits", errNotGob)
 	errNoNumber = fmt.Errorf("%w: a number of more than 8 bytes", errNotGob)
 	errNoTypes  = fmt.Errorf("descriptions of types of more than %d bytes", maxTypes)
 )
@@ -57,8 +58,11 @@ func parseMessage(b []byte) (message, error) {
 	if err != nil {
 		return message{}, err
 	}
-	if k > int(size) || id < 2 || id > 1<<32 {
+	switch {
+	case k > int(size) || id < 2:
 		return message{}, errNoType
+	case id > 1<<32:
+		return message{}, errTypeSize
 	}
 	m := message{id: int(id >> 1), start: n, end: n + int(size)}
 	if id&1 != 0 {

@@ -126,7 +126,8 @@ func FuzzReader(f *testing.F) {
 	f.Add(stream(f, rpc.Request{ServiceMethod: "A.B"}, make([]byte, 300)), 100)
 	f.Add([]byte{0xf8, 0, 0, 0, 0, 0x3f, 0xff, 0xff, 0xff, 2}, 1<<30)
 	f.Fuzz(func(t *testing.T, data []byte, limit int) {
-		whole, byBytes := read(t, bytes.NewReader(data), limit, len(data)), read(t, iotest.OneByteReader(bytes.NewReader(data)), limit, len(data))
+		whole, why := read(t, bytes.NewReader(data), limit, len(data))
+		byBytes, _ := read(t, iotest.OneByteReader(bytes.NewReader(data)), limit, len(data))
 		if whole != byBytes {
 			t.Fatalf("%d values at once, %d byte by byte", whole, byBytes)
 		}
@@ -135,7 +136,8 @@ func FuzzReader(f *testing.F) {
 			if err := dec.DecodeValue(reflect.Value{}); err != nil {
 				break
 			}
-			if n == whole && len(data) <= min(limit, maxTypes) {
+			// encoding/gob cuts off numbers of types at 32 bits; no encoder writes longer ones.
+			if n == whole && len(data) <= min(limit, maxTypes) && !errors.Is(why, errTypeSize) {
 				t.Fatalf("encoding/gob reads more than %d values", whole)
 			}
 		}
@@ -143,7 +145,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-func read(t *testing.T, r io.Reader, limit, size int) (values int) {
+func read(t *testing.T, r io.Reader, limit, size int) (values int, why error) {
 	in := gobReader{r: bufio.NewReaderSize(r, 64)}
 	for {
 		v, err := in.value(nil, limit)
@@ -151,7 +153,7 @@ func read(t *testing.T, r io.Reader, limit, size int) (values int) {
 			t.Fatalf("%d bytes taken for %d", cap(v), size)
 		}
 		if err != nil && !errors.As(err, new(*skipped)) {
-			return values
+			return values, err
 		}
 		values++
 	}
