@@ -48,8 +48,8 @@ const (
 	largestID     = 1<<31 - 1
 )
 
-// preface is what a client sends first (RFC 9113, section 3.4).
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+// Preface is what a client sends first (RFC 9113, section 3.4).
+const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // frame is a received frame. The payload is without padding.
 type frame struct {

@@ -211,6 +211,9 @@ func validValue(value string) bool {
 	return value == "" || !blank(value[0]) && !blank(value[len(value)-1])
 }
 
+// ValidField reports whether a message may have such a field. The name must be in lower case.
+func ValidField(name, value string) bool { return validName(name) && validValue(value) }
+
 func blank(c byte) bool { return c == ' ' || c == '\t' }
 
 // nameBytes has the bytes of names.

@@ -124,7 +124,7 @@ func NewClient(cfg Config) *Machine {
 	cfg.MaxStreams = 0
 	m := newMachine(cfg)
 	m.client, m.greeted, m.next = true, true, 1
-	m.out = m.appendSettings(append(m.out, preface...))
+	m.out = m.appendSettings(append(m.out, Preface...))
 	return m
 }
 
@@ -182,13 +182,13 @@ func (m *Machine) Receive(b []byte) (n int, events []Event, err error) {
 		return 0, nil, m.err
 	}
 	if !m.greeted {
-		switch k := min(len(b), len(preface)); {
-		case string(b[:k]) != preface[:k]:
+		switch k := min(len(b), len(Preface)); {
+		case string(b[:k]) != Preface[:k]:
 			return 0, nil, m.fail(fatal(ProtocolError, "this is not the preface of HTTP/2"))
-		case k < len(preface):
+		case k < len(Preface):
 			return 0, nil, nil
 		}
-		m.greeted, n = true, len(preface)
+		m.greeted, n = true, len(Preface)
 	}
 	for {
 		f, ok, err := parse(b[n:])

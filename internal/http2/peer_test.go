@@ -31,7 +31,7 @@ func newPeer(t *testing.T, m *Machine) *peer {
 	p.framer.AllowIllegalWrites = true
 	p.packer = hpack.NewEncoder(&p.block)
 	if !m.client {
-		p.sent.WriteString(preface)
+		p.sent.WriteString(Preface)
 	}
 	check(t, p.framer.WriteSettings())
 	p.give()
@@ -355,7 +355,7 @@ func TestLeave(t *testing.T) {
 // Bytes of any kind end the connection at most: nothing panics, and what is to be written and what
 // is kept are bounded.
 func FuzzReceive(f *testing.F) {
-	f.Add([]byte(preface), false)
+	f.Add([]byte(Preface), false)
 	var b bytes.Buffer
 	fr := xhttp2.NewFramer(&b, nil)
 	_ = fr.WriteSettings(xhttp2.Setting{ID: xhttp2.SettingInitialWindowSize, Val: 10})

@@ -33,6 +33,9 @@ func (st *Stream) Gone() error {
 	return nil
 }
 
+// Waits reports whether an event will tell that Data can send again.
+func (st *Stream) Waits() bool { return st.queued && !st.reset }
+
 // known reports whether a client has had this stream.
 func (m *Machine) known(id uint32) bool { return id%2 == 1 && id < m.next }
 

@@ -9,3 +9,6 @@ import (
 func newRequest(contentType, query string) *http.Request {
 	return &http.Request{Header: http.Header{"Content-Type": {contentType}}, URL: &url.URL{Path: "/", RawQuery: query}}
 }
+
+// OwnHTTP2 makes all servers of the process serve HTTP/2 with internal/http2.
+func OwnHTTP2() { ownHTTP2.Store(true) }

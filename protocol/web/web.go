@@ -42,6 +42,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -155,12 +156,23 @@ func (*protocol) Match(first []byte) server.Verdict {
 	return server.NeedMore
 }
 
+// ownHTTP2 is set by tests, to serve HTTP/2 with internal/http2.
+var ownHTTP2 atomic.Bool
+
 // Serve serves the requests of a connection until it ends.
 func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 	h := &conn{
 		Conn: c, hosts: p.hostsOf(c), defaultHosts: p.opts.hosts == nil,
 		all: p.entering, entering: make(ticket, maxEnteringConn),
 		versionKnown: make(chan struct{}), firstRequest: make(chan struct{}), connEnded: make(chan struct{}),
+	}
+	if ownHTTP2.Load() {
+		switch ok, err := h.readPreface(); {
+		case err != nil:
+			return err
+		case ok:
+			return p.serveHTTP2(ctx, h)
+		}
 	}
 	s := p.newServer(ctx, h)
 	c.OnDrain(func() { h.drain(ctx, s) })

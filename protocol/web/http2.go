@@ -1,0 +1,281 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem/internal/http2"
+)
+
+// http2Conn is a connection of HTTP/2: a reader, and a goroutine for each request, round a state
+// machine.
+type http2Conn struct {
+	*conn
+
+	p        *protocol
+	ctx      context.Context //nolint:containedctx // the parent of the requests'
+	requests sync.WaitGroup
+
+	// mu is never held during a read, a write or a wait, and is taken after server.Conn's own locks.
+	machine sync.Mutex // guards what follows
+	m       *http2.Machine
+	streams map[*http2Stream]struct{} // whose handlers have not returned
+	err     error                     // why the connection has ended; nil while it lasts
+	heard   time.Time                 // when bytes came last
+	asked   time.Time                 // when a PING was sent that has not been answered; zero for none
+	leaving bool                      // no further requests are taken
+	clock   *time.Timer               // of tick
+}
+
+// Windows of a connection, as net/http's server has them.
+const (
+	streamWindow = 1 << 20
+	connWindow   = 1 << 20
+)
+
+// readPreface reports whether the client begins with the preface of HTTP/2, and reads no more than
+// is needed to know that.
+func (c *conn) readPreface() (bool, error) {
+	if err := c.Conn.SetReadDeadline(time.Now().Add(c.StallTimeout())); err != nil {
+		return false, err
+	}
+	first := make([]byte, 0, len(http2.Preface))
+	for string(first) == http2.Preface[:len(first)] {
+		n, err := c.Conn.Read(first[len(first):cap(first)])
+		first = first[:len(first)+n]
+		switch {
+		case string(first) == http2.Preface:
+			c.held = first
+			return true, c.Conn.SetReadDeadline(time.Time{})
+		case err != nil:
+			return false, err
+		}
+	}
+	c.held = first
+	return false, nil
+}
+
+// serveHTTP2 serves a connection whose client has begun with the preface of HTTP/2, until it ends.
+func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
+	ctx, cancel := context.WithCancel(context.WithValue(ctx, connKey{}, c.Conn))
+	h := &http2Conn{
+		conn: c, p: p, ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()), streams: map[*http2Stream]struct{}{}, heard: time.Now(),
+		m: http2.NewServer(http2.Config{
+			MaxStreams: uint32(min(p.opts.maxStreams, c.MaxOpenCalls(), maxStreamsEver)), //nolint:gosec // it is small
+			MaxHeader:  uint32(min(p.opts.maxHeader, maxHeaderEver)),                     //nolint:gosec // it is small
+			Window:     streamWindow, ConnWindow: connWindow,
+		}),
+	}
+	h.clock = time.AfterFunc(tickEvery, h.tick)
+	c.OnDrain(h.drain)
+	h.flush()
+	err := h.read()
+	cancel()
+	h.fail(err)
+	h.clock.Stop()
+	h.requests.Wait()
+	c.mu.Lock()
+	c.endLocked(true)
+	c.mu.Unlock()
+	if broken, ok := errors.AsType[*http2.ConnError](err); ok {
+		return broken
+	}
+	return nil
+}
+
+const (
+	maxStreamsEver = 1 << 20
+	maxHeaderEver  = 1 << 30
+	tickEvery      = time.Second
+	http2Buffer    = 32 << 10 // takes any frame
+)
+
+// read handles what the client sends.
+func (h *http2Conn) read() error {
+	buf := make([]byte, http2Buffer)
+	kept := copy(buf, h.held)
+	h.held = nil
+	for {
+		n, err := h.conn.Conn.Read(buf[kept:])
+		if h.isClosed() {
+			return nil
+		}
+		if n > 0 {
+			used, failed := h.receive(buf[:kept+n], n)
+			if failed != nil {
+				h.flush()
+				return failed
+			}
+			kept = copy(buf, buf[used:kept+n])
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// receive handles the frames at the beginning of b, the last n bytes of which are new.
+func (h *http2Conn) receive(b []byte, n int) (used int, err error) {
+	now := time.Now()
+	h.machine.Lock()
+	h.m.Calm(int(now.Sub(h.heard) / (10 * time.Millisecond)))
+	h.heard, h.asked = now, time.Time{}
+	used, events, err := h.m.Receive(b)
+	begun := h.handleLocked(events)
+	h.Midway(used < len(b) || h.m.Midway())
+	h.machine.Unlock()
+	h.mu.Lock()
+	waiting := h.arrivedLocked(n)
+	h.mu.Unlock()
+	extend(waiting, h.StallTimeout())
+	for _, s := range begun {
+		h.requests.Go(s.serve)
+	}
+	h.flush()
+	return used, err
+}
+
+// handleLocked does what events require, and returns the requests that have begun.
+func (h *http2Conn) handleLocked(events []http2.Event) (begun []*http2Stream) {
+	for _, ev := range events {
+		if ev.Kind == http2.Headed {
+			begun = append(begun, h.beginLocked(ev))
+			continue
+		}
+		if ev.Stream == nil {
+			continue
+		}
+		s, _ := ev.Stream.Owner.(*http2Stream)
+		switch ev.Kind {
+		case http2.Body:
+			s.bodyLocked(ev.Data, ev.End)
+		case http2.Trailed:
+			s.trailer = ev.Block
+			s.bodyLocked(nil, true)
+		case http2.Reset:
+			s.goneLocked(ev.Stream.Gone())
+		case http2.Writable:
+			s.changed.Broadcast()
+		case http2.Headed, http2.Acked, http2.Away:
+		}
+	}
+	return begun
+}
+
+func (h *http2Conn) beginLocked(ev http2.Event) *http2Stream {
+	s := &http2Stream{h: h, st: ev.Stream, head: ev.Block, ended: ev.End}
+	s.changed.L = &h.machine
+	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	ev.Stream.Owner = s
+	h.streams[s] = struct{}{}
+	return s
+}
+
+// flush writes what the machine has to write. It may wait for the client, but only in the goroutine
+// that writes.
+func (h *http2Conn) flush() {
+	const most = 256 << 10 // of one write
+	for more := true; more; {
+		err := h.Send(func(dst []byte) ([]byte, error) {
+			h.machine.Lock()
+			defer h.machine.Unlock()
+			start := len(dst)
+			for len(h.m.Output()) > 0 && len(dst)-start < most {
+				out := h.m.Output()
+				dst = append(dst, out...)
+				h.m.Take(out)
+				h.handleLocked(h.m.Pump())
+			}
+			more = len(h.m.Output()) > 0
+			return dst, nil
+		})
+		if err != nil {
+			h.fail(err)
+			return
+		}
+	}
+}
+
+// fail ends all requests when the connection has ended.
+func (h *http2Conn) fail(err error) {
+	h.machine.Lock()
+	defer h.machine.Unlock()
+	if h.err != nil {
+		return
+	}
+	if h.err = err; err == nil {
+		h.err = http.ErrServerClosed
+	}
+	for s := range h.streams {
+		s.goneLocked(h.err)
+	}
+}
+
+// tick looks for clients that are gone, and for connections without requests.
+func (h *http2Conn) tick() {
+	now := time.Now()
+	h.machine.Lock()
+	quiet := now.Sub(h.heard)
+	var why string
+	switch idle := len(h.streams) == 0 && h.m.Streams() == 0; {
+	case h.err != nil:
+		h.machine.Unlock()
+		return
+	case idle && quiet > h.p.opts.idle:
+		why = "idle"
+	case !h.asked.IsZero() && now.Sub(h.asked) > h.StallTimeout():
+		why = "silent"
+	case quiet > pingAfter && h.asked.IsZero():
+		h.asked = now
+		h.m.Ping([8]byte{'t', 'a', 'n', 'd', 'e', 'm'})
+	}
+	if why != "" {
+		h.m.Refuse(http2.NoError, why)
+	}
+	h.clock.Reset(tickEvery)
+	h.machine.Unlock()
+	h.flush()
+	if why != "" {
+		_ = h.Close()
+	}
+}
+
+// drain tells the client to use another connection, and returns when its requests are answered.
+func (h *http2Conn) drain() {
+	h.draining.Store(true)
+	wait, cancel := context.WithTimeout(h.ctx, lastRequest)
+	h.await(wait, h.firstRequest)
+	cancel()
+	h.tell(h.m.Leave)
+	wait, cancel = context.WithTimeout(h.ctx, lastRequest)
+	h.await(wait, nil)
+	cancel()
+	h.tell(func() {
+		h.leaving = true
+		h.m.Refuse(http2.NoError, "")
+	})
+	h.limitReads()
+	h.endIfDone()
+	<-h.connEnded
+}
+
+// tell changes the machine and writes what follows from that.
+func (h *http2Conn) tell(f func()) {
+	h.machine.Lock()
+	f()
+	h.machine.Unlock()
+	h.flush()
+}
+
+// endIfDone closes a connection that takes no further requests when all are answered.
+func (h *http2Conn) endIfDone() {
+	h.machine.Lock()
+	over := h.leaving && len(h.streams) == 0 && h.m.Streams() == 0
+	h.machine.Unlock()
+	if over {
+		_ = h.Close()
+	}
+}
