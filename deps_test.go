@@ -109,7 +109,7 @@ var importTable = []row{
 	{layer: 8, folder: "protocol/jsonrpc", foreign: []string{"github.com/coder/websocket"}},
 	{layer: 8, folder: "protocol/rpcx"},
 	{layer: 8, folder: "protocol/thrift/..."},
-	{layer: 8, folder: "protocol/web", foreign: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
+	{layer: 8, folder: "protocol/web", foreign: []string{"connectrpc.com/connect", "golang.org/x/net", "google.golang.org/protobuf"}},
 	{layer: 8, folder: "admin", foreign: []string{"google.golang.org/protobuf"}},
 	{layer: 8, folder: "plugin/auth"},
 	{layer: 8, folder: "plugin/metrics"},

@@ -36,6 +36,9 @@ func (st *Stream) Gone() error {
 // Waits reports whether an event will tell that Data can send again.
 func (st *Stream) Waits() bool { return st.queued && !st.reset }
 
+// Sent reports whether all of this side's message has been sent, or the stream was reset.
+func (st *Stream) Sent() bool { return st.sendEnded || st.reset }
+
 // known reports whether a client has had this stream.
 func (m *Machine) known(id uint32) bool { return id%2 == 1 && id < m.next }
 

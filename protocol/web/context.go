@@ -44,8 +44,8 @@ func Conn(ctx context.Context) *server.Conn {
 // Request returns the HTTP request of a call, given its handler's context; nil for calls of
 // other protocols. The handler must not read its body or change it.
 func Request(ctx context.Context) *http.Request {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-		return x.req
+	if x, ok := ctx.Value(exchangeKey{}).(httpCall); ok {
+		return x.request()
 	}
 	return nil
 }
@@ -55,8 +55,8 @@ func Request(ctx context.Context) *http.Request {
 // first message, reach the client, except names that the protocol itself uses. Metadata
 // that every protocol can send belongs in the call's Trailer.
 func Header(ctx context.Context) http.Header {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-		return x.header
+	if x, ok := ctx.Value(exchangeKey{}).(httpCall); ok {
+		return x.responseHeader()
 	}
 	return nil
 }
@@ -65,8 +65,26 @@ func Header(ctx context.Context) http.Header {
 // handler's context, for clients that wait for it before they send more. It does
 // nothing for unary calls, for calls of other protocols, and after the first message.
 func SendHeader(ctx context.Context) error {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && x.method.Kind == tandem.Streaming {
-		return x.send(nil)
+	if x, ok := ctx.Value(exchangeKey{}).(httpCall); ok {
+		return x.sendHeader()
 	}
 	return nil
+}
+
+// httpCall is what a handler's context has of its call.
+type httpCall interface {
+	request() *http.Request
+	responseHeader() http.Header
+	sendHeader() error
+}
+
+func (x *exchange) request() *http.Request { return x.req }
+
+func (x *exchange) responseHeader() http.Header { return x.header }
+
+func (x *exchange) sendHeader() error {
+	if x.method.Kind != tandem.Streaming {
+		return nil
+	}
+	return x.send(nil)
 }

@@ -51,7 +51,7 @@ type exchange struct {
 	ended         chan struct{} // closed when the call has ended
 
 	// Valid when messageReady is closed.
-	request  message
+	received message
 	stream   connect.StreamingHandlerConn
 	readable bool // request or stream is set
 
@@ -161,7 +161,7 @@ func (x *exchange) abandon() {
 // unary is the connect handler of a unary call: it passes on the request and returns the
 // response.
 func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[message], error) {
-	x.request, x.readable = *req.Msg, true
+	x.received, x.readable = *req.Msg, true
 	x.readyOnce.Do(func() { close(x.messageReady) })
 	<-x.ended
 	x.limitAnswer(len(x.reply))
@@ -220,7 +220,7 @@ func (x *exchange) Decode(v any) error {
 		}
 		return decode(x.codec, message, v)
 	}
-	return x.decode(&x.request, v)
+	return x.decode(&x.received, v)
 }
 
 // decode decodes a message, after decompressing it if necessary.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
@@ -16,6 +17,7 @@ type http2Conn struct {
 	*conn
 
 	p        *protocol
+	peer     *tandem.Peer    // of calls over gRPC
 	ctx      context.Context //nolint:containedctx // the parent of the requests'
 	requests sync.WaitGroup
 
@@ -62,7 +64,7 @@ func (c *conn) readPreface() (bool, error) {
 func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, connKey{}, c.Conn))
 	h := &http2Conn{
-		conn: c, p: p, ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()), streams: map[*http2Stream]struct{}{}, heard: time.Now(),
+		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()), streams: map[*http2Stream]struct{}{}, heard: time.Now(),
 		m: http2.NewServer(http2.Config{
 			MaxStreams: uint32(min(p.opts.maxStreams, c.MaxOpenCalls(), maxStreamsEver)), //nolint:gosec // it is small
 			MaxHeader:  uint32(min(p.opts.maxHeader, maxHeaderEver)),                     //nolint:gosec // it is small
@@ -124,48 +126,71 @@ func (h *http2Conn) receive(b []byte, n int) (used int, err error) {
 	h.m.Calm(int(now.Sub(h.heard) / (10 * time.Millisecond)))
 	h.heard, h.asked = now, time.Time{}
 	used, events, err := h.m.Receive(b)
-	begun := h.handleLocked(events)
+	begun, quick := h.handleLocked(events)
+	leaving := h.leaving
 	h.Midway(used < len(b) || h.m.Midway())
 	h.machine.Unlock()
 	h.mu.Lock()
 	waiting := h.arrivedLocked(n)
 	h.mu.Unlock()
 	extend(waiting, h.StallTimeout())
+	for _, q := range quick {
+		q.run()
+	}
 	for _, s := range begun {
 		h.requests.Go(s.serve)
 	}
 	h.flush()
+	if leaving {
+		h.endIfDone()
+	}
 	return used, err
 }
 
 // handleLocked does what events require, and returns the requests that have begun.
-func (h *http2Conn) handleLocked(events []http2.Event) (begun []*http2Stream) {
-	for _, ev := range events {
-		if ev.Kind == http2.Headed {
-			begun = append(begun, h.beginLocked(ev))
+func (h *http2Conn) handleLocked(events []http2.Event) (begun []*http2Stream, quick []*quickCall) {
+	for i := 0; i < len(events); i++ {
+		ev := &events[i]
+		if ev.Kind != http2.Headed {
+			h.changeLocked(ev)
 			continue
 		}
-		if ev.Stream == nil {
-			continue
+		s := h.beginLocked(ev)
+		if i+1 < len(events) && events[i+1].Kind == http2.Body && events[i+1].Stream == ev.Stream && events[i+1].End {
+			if q := h.quick(s, events[i+1].Data); q != nil {
+				h.m.Consumed(ev.Stream, len(events[i+1].Data))
+				s.ended = true
+				quick = append(quick, q)
+				i++
+				continue
+			}
 		}
-		s, _ := ev.Stream.Owner.(*http2Stream)
-		switch ev.Kind {
-		case http2.Body:
-			s.bodyLocked(ev.Data, ev.End)
-		case http2.Trailed:
-			s.trailer = ev.Block
-			s.bodyLocked(nil, true)
-		case http2.Reset:
-			s.goneLocked(ev.Stream.Gone())
-		case http2.Writable:
-			s.changed.Broadcast()
-		case http2.Headed, http2.Acked, http2.Away:
-		}
+		begun = append(begun, s)
 	}
-	return begun
+	return begun, quick
 }
 
-func (h *http2Conn) beginLocked(ev http2.Event) *http2Stream {
+// changeLocked does what an event of a stream that has begun requires.
+func (h *http2Conn) changeLocked(ev *http2.Event) {
+	if ev.Stream == nil {
+		return
+	}
+	s, _ := ev.Stream.Owner.(*http2Stream)
+	switch ev.Kind {
+	case http2.Body:
+		s.bodyLocked(ev.Data, ev.End)
+	case http2.Trailed:
+		s.trailer = ev.Block
+		s.bodyLocked(nil, true)
+	case http2.Reset:
+		s.goneLocked(ev.Stream.Gone())
+	case http2.Writable:
+		s.changed.Broadcast()
+	case http2.Headed, http2.Acked, http2.Away:
+	}
+}
+
+func (h *http2Conn) beginLocked(ev *http2.Event) *http2Stream {
 	s := &http2Stream{h: h, st: ev.Stream, head: ev.Block, ended: ev.End}
 	s.changed.L = &h.machine
 	s.ctx, s.cancel = context.WithCancel(h.ctx)

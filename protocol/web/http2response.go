@@ -209,9 +209,14 @@ func (w *http2Response) SetReadDeadline(t time.Time) error {
 // SetWriteDeadline sets the time by which the client must have taken the response; then the stream is
 // reset.
 func (w *http2Response) SetWriteDeadline(t time.Time) error {
-	s := w.s
-	s.h.machine.Lock()
-	defer s.h.machine.Unlock()
+	w.s.h.machine.Lock()
+	defer w.s.h.machine.Unlock()
+	w.s.limitLocked(t)
+	return nil
+}
+
+// limitLocked sets the time by which the client must have taken the response.
+func (s *http2Stream) limitLocked(t time.Time) {
 	s.writeBy.set(t, func() {
 		s.h.tell(func() {
 			if s.writeBy.passed() && s.gone == nil {
@@ -220,7 +225,6 @@ func (w *http2Response) SetWriteDeadline(t time.Time) error {
 			}
 		})
 	})
-	return nil
 }
 
 // EnableFullDuplex does nothing: HTTP/2 is.

@@ -23,6 +23,7 @@ type http2Stream struct {
 	ctx    context.Context //nolint:containedctx // the request's
 	cancel context.CancelFunc
 	req    *http.Request
+	quick  bool // it is a quickCall, which may look at head later
 
 	// Guarded by h.machine.
 	changed sync.Cond // any of what follows, or the stream's windows
@@ -116,13 +117,15 @@ func (s *http2Stream) end() {
 	s.cancel()
 	h.machine.Lock()
 	s.readBy.stop()
-	s.writeBy.stop()
+	if s.st.Sent() {
+		s.writeBy.stop()
+	}
 	h.m.Consumed(s.st, len(s.body))
 	s.body, s.closed = nil, true
 	if !s.ended {
 		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
 	}
-	if h.err == nil {
+	if h.err == nil && s.req != nil && !s.quick {
 		h.m.Free(s.head)
 	}
 	h.m.Done(s.st)

@@ -59,6 +59,17 @@ func (c *conn) enter(w *response) {
 		c.responses = map[*response]struct{}{}
 	}
 	c.responses[w] = struct{}{}
+	c.noteRequestLocked()
+}
+
+// noteRequest notes that a request has come.
+func (c *conn) noteRequest() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noteRequestLocked()
+}
+
+func (c *conn) noteRequestLocked() {
 	if !c.hasFirstRequest {
 		c.hasFirstRequest = true
 		close(c.firstRequest)

@@ -96,6 +96,9 @@ func WithHandler(pattern string, h http.Handler) Option {
 type protocol struct {
 	opts     options
 	handler  http.Handler
+	mux      *http.ServeMux // what handler serves, without CORS
+	gateway  *gateway
+	quick    bool   // see mayBeQuick
 	entering ticket // calls that are entering, on all connections
 }
 
@@ -108,14 +111,14 @@ func New(opts ...Option) server.Protocol {
 	for _, o := range opts {
 		o(&p.opts)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", newGateway())
+	p.mux, p.gateway, p.quick = http.NewServeMux(), newGateway(), mayBeQuick(&p.opts)
+	p.mux.Handle("/", p.gateway)
 	for _, m := range p.opts.mounts {
-		mux.Handle(m.pattern, m.handler)
+		p.mux.Handle(m.pattern, m.handler)
 	}
-	p.handler = mux
+	p.handler = p.mux
 	if p.opts.cors != nil {
-		p.handler = p.opts.cors.wrap(mux)
+		p.handler = p.opts.cors.wrap(p.mux)
 	}
 	return p
 }

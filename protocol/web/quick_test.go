@@ -1,0 +1,151 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// grpcAnswer is the response to a call over gRPC.
+type grpcAnswer struct {
+	header, trailer map[string]string
+	body            string
+}
+
+// callGRPC makes a call with frames of its own: the header and the message come in one read. With
+// long the header says the length of the body, which net/http's and connect's way needs.
+func (w *webTest) callGRPC(path string, long bool, message []byte, fields ...string) (a grpcAnswer) {
+	w.Helper()
+	c, err := w.net.Dial(w.Context(), "a")
+	w.must(err)
+	defer c.Close()
+	w.must(c.SetDeadline(time.Now().Add(patience)))
+	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	fields = append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "localhost", "te", "trailers"}, fields...)
+	if long {
+		fields = append(fields, "content-length", fmt.Sprint(len(body)))
+	}
+	var out, block bytes.Buffer
+	packer := hpack.NewEncoder(&block)
+	for i := 0; i < len(fields); i += 2 {
+		w.must(packer.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+	}
+	out.WriteString(http2.ClientPreface)
+	framer := http2.NewFramer(&out, c)
+	w.must(framer.WriteSettings())
+	w.must(framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true}))
+	w.must(framer.WriteData(1, true, body))
+	go func() { _, _ = c.Write(out.Bytes()) }() // an error shows when the answer is read
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			w.Fatal(err)
+		}
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			got := map[string]string{}
+			for _, h := range f.Fields {
+				got[h.Name] = h.Value
+			}
+			if a.trailer = got; a.header == nil {
+				a.header = got
+			}
+			if f.StreamEnded() {
+				return a
+			}
+		case *http2.DataFrame:
+			if a.body += string(f.Data()); f.StreamEnded() {
+				return a
+			}
+		case *http2.RSTStreamFrame:
+			w.Fatalf("reset: %v", f.ErrCode)
+		}
+	}
+}
+
+// said returns the fields of the header and trailer that matter to a client. An error may come in a
+// header that is the trailer as well.
+func (a *grpcAnswer) said() map[string]string {
+	all := maps.Clone(a.header)
+	maps.Copy(all, a.trailer)
+	for _, name := range []string{"date", "content-length", "trailer", "grpc-accept-encoding"} {
+		delete(all, name)
+	}
+	return all
+}
+
+// A unary call over gRPC whose request comes whole is answered as any other.
+func TestQuickCalls(t *testing.T) {
+	w := newWebTest(t, web.New(), server.WithInterceptors(func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			if call.Metadata.Get("who") == "nobody" {
+				return tandem.Errorf(tandem.PermissionDenied, "not for nobody")
+			}
+			call.Trailer = tandem.Metadata{"seen": {call.Metadata.Get("who")}, "raw-bin": {"\x00\x01"}}
+			return next(ctx, call)
+		}
+	}))
+	w.must(server.Handle(w.srv, "Text.Say", func(ctx context.Context, in *wrapperspb.StringValue) (*wrapperspb.StringValue, error) {
+		web.Header(ctx).Set("Said", in.GetValue())
+		if r := web.Request(ctx); r.URL.Path != "/Text/Say" || r.Header.Get("TE") != "trailers" {
+			return nil, tandem.Errorf(tandem.Internal, "the request is %v", r)
+		}
+		switch in.GetValue() {
+		case "fail":
+			return nil, &tandem.Error{Code: tandem.NotFound, Message: "no ünicode, 100 %\n", RetryAfter: time.Second, Details: []tandem.Detail{{Type: "a.B", Value: []byte{8, 1}}}}
+		case "wait":
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return wrapperspb.String(strings.Repeat(in.GetValue(), 3)), nil
+	}))
+	grpc := []string{"content-type", "application/grpc"}
+	for name, row := range map[string]struct {
+		path, text string
+		fields     []string
+	}{
+		"small":      {"/Text/Say", "a", append(grpc, "who", "me")},
+		"proto":      {"/Text/Say", "a", []string{"content-type", "application/grpc+proto", "grpc-timeout", "10S"}},
+		"large":      {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity")},
+		"compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity, deflate, gzip", "grpc-encoding", "gzip")},
+		"binary":     {"/Text/Say", "a", append(grpc, "who-bin", "AAEC")},
+		"error":      {"/Text/Say", "fail", append(grpc, "who", "me")},
+		"refused":    {"/Text/Say", "a", append(grpc, "who", "nobody")},
+		"in time":    {"/Text/Say", "wait", append(grpc, "grpc-timeout", "20m")},
+		"no method":  {"/Text/Missing", "a", grpc},
+		"encoding":   {"/Text/Say", "a", append(grpc, "grpc-encoding", "br")},
+		"timeout":    {"/Text/Say", "a", append(grpc, "grpc-timeout", "soon")},
+		"two logins": {"/Text/Say", "a", append(grpc, "authorization", "a", "authorization", "b")},
+		"no message": {"/Text/Say", "\xff\xff", grpc},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &webTest{T: t, net: w.net, srv: w.srv}
+			message := append([]byte{0x0a}, binary.AppendUvarint(nil, uint64(len(row.text)))...)
+			message = append(message, row.text...)
+			if name == "no message" {
+				message = []byte(row.text)
+			}
+			quick, long := v.callGRPC(row.path, false, message, row.fields...), v.callGRPC(row.path, true, message, row.fields...)
+			if got, want := quick.said(), long.said(); !maps.Equal(got, want) || quick.body != long.body {
+				t.Errorf("the quick way:\n%v\n%q\nthe long way:\n%v\n%q", got, quick.body, want, long.body)
+			}
+			if long.said()["grpc-status"] == "" && name != "two logins" {
+				t.Errorf("no status: %v", long.said())
+			}
+		})
+	}
+}
