@@ -169,7 +169,7 @@ func parseTimeout(text string) (time.Duration, bool) {
 	if float64(n)*float64(unit) > float64(maxTimeout) {
 		return 0, true // connect ignores such a time, too
 	}
-	return unit * time.Duration(n), true //nolint:durationcheck // n is a number of units
+	return unit * time.Duration(n), true
 }
 
 const maxTimeout = time.Duration(1<<63 - 1)
