@@ -297,6 +297,9 @@ func (h *http2Conn) tell(f func()) {
 
 // endIfDone closes a connection that takes no further requests when all are answered.
 func (h *http2Conn) endIfDone() {
+	if !h.draining.Load() {
+		return
+	}
 	h.machine.Lock()
 	over := h.leaving && len(h.streams) == 0 && h.m.Streams() == 0
 	h.machine.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,6 +207,7 @@ func (q *quickCall) end(err error) {
 		head, body = q.envelope(head)
 	}
 	trailer := q.trailer(err)
+	q.memory.Release()
 	h.machine.Lock()
 	if err != nil {
 		h.m.Header(s.st, append(head, trailer...), true)
@@ -216,9 +218,12 @@ func (q *quickCall) end(err error) {
 			s.limitLocked(time.Now().Add(time.Duration(pieces) * h.StallTimeout()))
 		}
 	}
+	s.endLocked()
 	h.machine.Unlock()
-	q.memory.Release()
-	s.end()
+	s.cancel()
+	runtime.Gosched() // the calls that came with this one may end, and be answered in the same write
+	h.flush()
+	h.endIfDone()
 }
 
 // envelope returns the message of the response, compressed if that is worth it and the client takes

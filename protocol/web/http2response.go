@@ -58,6 +58,7 @@ func (w *http2Response) WriteHeader(status int) {
 
 // leave lets the client use another connection for its next request.
 func (h *http2Conn) leave() {
+	h.draining.Store(true)
 	h.tell(func() {
 		h.leaving = true
 		h.m.Refuse(http2.NoError, "")

@@ -115,7 +115,12 @@ func (s *http2Stream) serve() {
 func (s *http2Stream) end() {
 	h := s.h
 	s.cancel()
-	h.machine.Lock()
+	h.tell(s.endLocked)
+	h.endIfDone()
+}
+
+func (s *http2Stream) endLocked() {
+	h := s.h
 	s.readBy.stop()
 	if s.st.Sent() {
 		s.writeBy.stop()
@@ -130,9 +135,6 @@ func (s *http2Stream) end() {
 	}
 	h.m.Done(s.st)
 	delete(h.streams, s)
-	h.machine.Unlock()
-	h.flush()
-	h.endIfDone()
 }
 
 // request makes the request that the stream's header describes.
