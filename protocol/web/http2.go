@@ -27,6 +27,7 @@ type http2Conn struct {
 	streams map[*http2Stream]struct{} // whose handlers have not returned
 	err     error                     // why the connection has ended; nil while it lasts
 	heard   time.Time                 // when bytes came last
+	used    time.Time                 // when a request began or ended last
 	asked   time.Time                 // when a PING was sent that has not been answered; zero for none
 	leaving bool                      // no further requests are taken
 	clock   *time.Timer               // of tick
@@ -64,14 +65,19 @@ func (c *conn) readPreface() (bool, error) {
 func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, connKey{}, c.Conn))
 	h := &http2Conn{
-		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()), streams: map[*http2Stream]struct{}{}, heard: time.Now(),
+		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()), streams: map[*http2Stream]struct{}{}, heard: time.Now(), used: time.Now(),
 		m: http2.NewServer(http2.Config{
 			MaxStreams: uint32(min(p.opts.maxStreams, c.MaxOpenCalls(), maxStreamsEver)), //nolint:gosec // it is small
 			MaxHeader:  uint32(min(p.opts.maxHeader, maxHeaderEver)),                     //nolint:gosec // it is small
 			Window:     streamWindow, ConnWindow: connWindow,
 		}),
 	}
-	h.clock = time.AfterFunc(tickEvery, h.tick)
+	h.machine.Lock()
+	h.clock = time.AfterFunc(pingAfter, h.tick)
+	if p.opts.idle > 0 {
+		h.clock.Reset(min(pingAfter, p.opts.idle))
+	}
+	h.machine.Unlock()
 	c.OnDrain(h.drain)
 	h.flush()
 	err := h.read()
@@ -91,7 +97,6 @@ func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
 const (
 	maxStreamsEver = 1 << 20
 	maxHeaderEver  = 1 << 30
-	tickEvery      = time.Second
 	http2Buffer    = 32 << 10 // takes any frame
 )
 
@@ -196,6 +201,7 @@ func (h *http2Conn) beginLocked(ev *http2.Event) *http2Stream {
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	ev.Stream.Owner = s
 	h.streams[s] = struct{}{}
+	h.used = h.heard
 	return s
 }
 
@@ -241,31 +247,42 @@ func (h *http2Conn) fail(err error) {
 
 // tick looks for clients that are gone, and for connections without requests.
 func (h *http2Conn) tick() {
-	now := time.Now()
 	h.machine.Lock()
-	quiet := now.Sub(h.heard)
-	var why string
-	switch idle := len(h.streams) == 0 && h.m.Streams() == 0; {
-	case h.err != nil:
+	if h.err != nil {
 		h.machine.Unlock()
 		return
-	case idle && quiet > h.p.opts.idle:
-		why = "idle"
-	case !h.asked.IsZero() && now.Sub(h.asked) > h.StallTimeout():
-		why = "silent"
-	case quiet > pingAfter && h.asked.IsZero():
-		h.asked = now
-		h.m.Ping([8]byte{'t', 'a', 'n', 'd', 'e', 'm'})
 	}
-	if why != "" {
-		h.m.Refuse(http2.NoError, why)
-	}
-	h.clock.Reset(tickEvery)
+	next, over := h.lookLocked(time.Now())
+	h.clock.Reset(next)
 	h.machine.Unlock()
 	h.flush()
-	if why != "" {
+	if over {
 		_ = h.Close()
 	}
+}
+
+// lookLocked asks a client that has been silent for a while whether it is there, and reports whether
+// the connection is over: the client has not answered, or has made no request for the idle timeout.
+// Otherwise it is to be called again after next.
+func (h *http2Conn) lookLocked(now time.Time) (next time.Duration, over bool) {
+	next = pingAfter - now.Sub(h.heard)
+	if !h.asked.IsZero() {
+		next = h.StallTimeout() - now.Sub(h.asked)
+		over = next <= 0
+	} else if next <= 0 {
+		h.asked = now
+		h.m.Ping([8]byte{'t', 'a', 'n', 'd', 'e', 'm'})
+		next = h.StallTimeout()
+	}
+	if h.p.opts.idle > 0 && len(h.streams) == 0 && h.m.Streams() == 0 {
+		left := h.p.opts.idle - now.Sub(h.used)
+		next = min(next, left)
+		over = over || left <= 0
+	}
+	if over {
+		h.m.Refuse(http2.NoError, "no request for a while, or no answer")
+	}
+	return max(next, time.Millisecond), over
 }
 
 // drain tells the client to use another connection, and returns when its requests are answered.

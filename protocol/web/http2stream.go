@@ -135,6 +135,7 @@ func (s *http2Stream) endLocked() {
 	}
 	h.m.Done(s.st)
 	delete(h.streams, s)
+	h.used = time.Now()
 }
 
 // request makes the request that the stream's header describes.
