@@ -27,6 +27,7 @@ type http2Conn struct {
 	streams map[*http2Stream]struct{} // whose handlers have not returned
 	err     error                     // why the connection has ended; nil while it lasts
 	heard   time.Time                 // when bytes came last
+	calmed  time.Time                 // until when the machine was told of the time that has passed
 	used    time.Time                 // when a request began or ended last
 	asked   time.Time                 // when a PING was sent that has not been answered; zero for none
 	leaving bool                      // no further requests are taken
@@ -64,8 +65,10 @@ func (c *conn) readPreface() (bool, error) {
 // serveHTTP2 serves a connection whose client has begun with the preface of HTTP/2, until it ends.
 func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, connKey{}, c.Conn))
+	now := time.Now()
 	h := &http2Conn{
-		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()), streams: map[*http2Stream]struct{}{}, heard: time.Now(), used: time.Now(),
+		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()),
+		streams: map[*http2Stream]struct{}{}, heard: now, used: now, calmed: now,
 		m: http2.NewServer(http2.Config{
 			MaxStreams: uint32(min(p.opts.maxStreams, c.MaxOpenCalls(), maxStreamsEver)), //nolint:gosec // it is small
 			MaxHeader:  uint32(min(p.opts.maxHeader, maxHeaderEver)),                     //nolint:gosec // it is small
@@ -98,6 +101,9 @@ const (
 	maxStreamsEver = 1 << 20
 	maxHeaderEver  = 1 << 30
 	http2Buffer    = 32 << 10 // takes any frame
+
+	// calmEvery is the time after which a client may send one more frame that furthers no message.
+	calmEvery = 10 * time.Millisecond
 )
 
 // read handles what the client sends.
@@ -128,7 +134,9 @@ func (h *http2Conn) read() error {
 func (h *http2Conn) receive(b []byte, n int) (used int, err error) {
 	now := time.Now()
 	h.machine.Lock()
-	h.m.Calm(int(now.Sub(h.heard) / (10 * time.Millisecond)))
+	passed := now.Sub(h.calmed).Truncate(calmEvery)
+	h.m.Calm(int(passed / calmEvery))
+	h.calmed = h.calmed.Add(passed)
 	h.heard, h.asked = now, time.Time{}
 	used, events, err := h.m.Receive(b)
 	begun, quick := h.handleLocked(events)

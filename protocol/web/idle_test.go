@@ -48,3 +48,24 @@ func TestSilentHTTP2(t *testing.T) {
 		_ = conn.Close()
 	})
 }
+
+// A client of HTTP/2 may send 100 frames a second that further no message, however they are spread.
+func TestPingsHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ping = "\x00\x00\x08\x06\x00\x00\x00\x00\x00ping-me!"
+		conn := newHostileTest(t).raw(http2Preface)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = io.Copy(io.Discard, conn.r)
+		}()
+		for i := range 5000 {
+			time.Sleep(9 * time.Millisecond) // virtual
+			if _, err := io.WriteString(conn, ping); err != nil {
+				t.Fatalf("PING %d: %v", i, err)
+			}
+		}
+		_ = conn.Close()
+		<-ended
+	})
+}
