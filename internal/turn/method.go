@@ -1,0 +1,44 @@
+package turn
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Method says whether runs of a method are short enough for goroutines that read. The zero value
+// says yes. All connections share it.
+type Method struct {
+	slow    atomic.Int32 // how many more runs must be quick, apart from the reader
+	suspect atomic.Bool  // the last run took long
+}
+
+const (
+	slowRuns  = 32
+	quickTime = 50 * time.Microsecond  // within which a run is quick
+	longTime  = 200 * time.Microsecond // after which a run is long
+)
+
+// IsShort reports whether the next run may be made by the goroutine that reads.
+func (m *Method) IsShort() bool { return m.slow.Load() == 0 }
+
+// Ran notes how long a run in the goroutine that reads took. One long run means little on a busy
+// machine; two in a row mean that the method does not belong there.
+func (m *Method) Ran(took time.Duration) {
+	long, suspect := took > longTime, m.suspect.Load()
+	if long && suspect {
+		m.slow.Store(slowRuns)
+	}
+	if next := long && !suspect; next != suspect {
+		m.suspect.Store(next)
+	}
+}
+
+// RanApart notes how long a run in another goroutine took.
+func (m *Method) RanApart(took time.Duration) {
+	switch {
+	case took > quickTime:
+		m.slow.Store(slowRuns)
+	case m.slow.Load() > 0:
+		m.slow.Add(-1)
+	}
+}
