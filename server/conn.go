@@ -155,9 +155,13 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 func (c *Conn) begin(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(here bool, err error)) *runningCall {
 	select {
 	case c.slots <- struct{}{}:
-	case <-ctx.Done():
-		done(false, notStarted(ctx.Err()))
-		return nil
+	default:
+		select {
+		case c.slots <- struct{}{}:
+		case <-ctx.Done():
+			done(false, notStarted(ctx.Err()))
+			return nil
+		}
 	}
 	if call.Peer == nil {
 		call.Peer = c.peer
@@ -269,6 +273,27 @@ func (c *Conn) Read(p []byte) (int, error) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// ReadLazy is Read for protocols whose idle connections hold no buffer: it waits until there are
+// bytes, takes a buffer from l, and reads into it.
+func (c *Conn) ReadLazy(l transport.Lender) ([]byte, int, error) {
+	t, ok := c.Conn.(*transport.Conn)
+	if !ok || len(c.first) > 0 {
+		buf := l.Take()
+		n, err := c.Read(buf)
+		return buf, n, err
+	}
+	if err := c.arm(); err != nil {
+		return nil, 0, err
+	}
+	buf, n, err := t.ReadLazy(l)
+	c.left -= n
+	c.noteRead(n)
+	if err != nil && c.stopped() {
+		err = io.EOF
+	}
+	return buf, n, err
 }
 
 // noteRead notes how long the n bytes that were read have waited in the kernel.

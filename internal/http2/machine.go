@@ -163,7 +163,7 @@ func (m *Machine) appendSettings(b []byte) []byte {
 	return b
 }
 
-// Output returns what is to be written next. It is valid until Wrote.
+// Output returns what is to be written next. It is valid until Take.
 func (m *Machine) Output() []byte { return m.out }
 
 // Take returns what is to be written, and gives the machine another buffer for what follows.
@@ -436,6 +436,13 @@ func (m *Machine) Refuse(code Code, why string) {
 		m.lastSent = m.last()
 		m.warned, m.leaving = true, true
 		m.out = appendGoAway(m.out, m.lastSent, code, why)
+	}
+}
+
+// Each calls f for every stream that has not ended.
+func (m *Machine) Each(f func(*Stream)) {
+	for _, st := range m.streams {
+		f(st)
 	}
 }
 

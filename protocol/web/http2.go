@@ -20,12 +20,16 @@ type http2Conn struct {
 	peer     *tandem.Peer    // of calls over gRPC
 	ctx      context.Context //nolint:containedctx // the parent of the requests'
 	requests sync.WaitGroup
+	readOver chan struct{} // closed when nothing more is read
+	readErr  error         // why; set before readOver is closed
 
 	// mu is never held during a read, a write or a wait, and is taken after server.Conn's own locks.
 	machine sync.Mutex // guards what follows
 	m       *http2.Machine
 	streams map[*http2Stream]struct{} // whose handlers have not returned
 	err     error                     // why the connection has ended; nil while it lasts
+	writing bool                      // a goroutine writes, and looks for more when it has written
+	spare   []byte                    // a buffer for Output
 	heard   time.Time                 // when bytes came last
 	calmed  time.Time                 // until when the machine was told of the time that has passed
 	used    time.Time                 // when a request began or ended last
@@ -63,12 +67,12 @@ func (c *conn) readPreface() (bool, error) {
 }
 
 // serveHTTP2 serves a connection whose client has begun with the preface of HTTP/2, until it ends.
-func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
+func (p *protocol) serveHTTP2(ctx context.Context, c *conn) (err error) {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, connKey{}, c.Conn))
 	now := time.Now()
 	h := &http2Conn{
 		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()),
-		streams: map[*http2Stream]struct{}{}, heard: now, used: now, calmed: now,
+		streams: map[*http2Stream]struct{}{}, heard: now, used: now, calmed: now, readOver: make(chan struct{}),
 		m: http2.NewServer(http2.Config{
 			MaxStreams: uint32(min(p.opts.maxStreams, c.MaxOpenCalls(), maxStreamsEver)), //nolint:gosec // it is small
 			MaxHeader:  uint32(min(p.opts.maxHeader, maxHeaderEver)),                     //nolint:gosec // it is small
@@ -83,15 +87,22 @@ func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
 	h.machine.Unlock()
 	c.OnDrain(h.drain)
 	h.flush()
-	err := h.read()
+	defer func() { err = h.finish(cancel) }() // also if a method has ended this goroutine
+	newHTTP2Reader(h).loop()
+	return nil
+}
+
+// finish waits until nothing more is read, and ends the connection.
+func (h *http2Conn) finish(cancel func()) error {
+	<-h.readOver
 	cancel()
-	h.fail(err)
+	h.fail(h.readErr)
 	h.clock.Stop()
 	h.requests.Wait()
-	c.mu.Lock()
-	c.endLocked(true)
-	c.mu.Unlock()
-	if broken, ok := errors.AsType[*http2.ConnError](err); ok {
+	h.mu.Lock()
+	h.endLocked(true)
+	h.mu.Unlock()
+	if broken, ok := errors.AsType[*http2.ConnError](h.readErr); ok {
 		return broken
 	}
 	return nil
@@ -100,65 +111,13 @@ func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
 const (
 	maxStreamsEver = 1 << 20
 	maxHeaderEver  = 1 << 30
-	http2Buffer    = 32 << 10 // takes any frame
+
+	// maxSpareOut is the largest buffer that a connection keeps for what it writes next.
+	maxSpareOut = 64 << 10
 
 	// calmEvery is the time after which a client may send one more frame that furthers no message.
 	calmEvery = 10 * time.Millisecond
 )
-
-// read handles what the client sends.
-func (h *http2Conn) read() error {
-	buf := make([]byte, http2Buffer)
-	kept := copy(buf, h.held)
-	h.held = nil
-	for {
-		n, err := h.conn.Conn.Read(buf[kept:])
-		if h.isClosed() {
-			return nil
-		}
-		if n > 0 {
-			used, failed := h.receive(buf[:kept+n], n)
-			if failed != nil {
-				h.flush()
-				return failed
-			}
-			kept = copy(buf, buf[used:kept+n])
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// receive handles the frames at the beginning of b, the last n bytes of which are new.
-func (h *http2Conn) receive(b []byte, n int) (used int, err error) {
-	now := time.Now()
-	h.machine.Lock()
-	passed := now.Sub(h.calmed).Truncate(calmEvery)
-	h.m.Calm(int(passed / calmEvery))
-	h.calmed = h.calmed.Add(passed)
-	h.heard, h.asked = now, time.Time{}
-	used, events, err := h.m.Receive(b)
-	begun, quick := h.handleLocked(events)
-	leaving := h.leaving
-	h.Midway(used < len(b) || h.m.Midway())
-	h.machine.Unlock()
-	h.mu.Lock()
-	waiting := h.arrivedLocked(n)
-	h.mu.Unlock()
-	extend(waiting, h.StallTimeout())
-	for _, q := range quick {
-		q.run()
-	}
-	for _, s := range begun {
-		h.requests.Go(s.serve)
-	}
-	h.flush()
-	if leaving {
-		h.endIfDone()
-	}
-	return used, err
-}
 
 // handleLocked does what events require, and returns the requests that have begun.
 func (h *http2Conn) handleLocked(events []http2.Event) (begun []*http2Stream, quick []*quickCall) {
@@ -168,17 +127,16 @@ func (h *http2Conn) handleLocked(events []http2.Event) (begun []*http2Stream, qu
 			h.changeLocked(ev)
 			continue
 		}
-		s := h.beginLocked(ev)
+		h.used = h.heard
 		if i+1 < len(events) && events[i+1].Kind == http2.Body && events[i+1].Stream == ev.Stream && events[i+1].End {
-			if q := h.quick(s, events[i+1].Data); q != nil {
+			if q := h.quick(ev, events[i+1].Data); q != nil {
 				h.m.Consumed(ev.Stream, len(events[i+1].Data))
-				s.ended = true
 				quick = append(quick, q)
 				i++
 				continue
 			}
 		}
-		begun = append(begun, s)
+		begun = append(begun, h.beginLocked(ev))
 	}
 	return begun, quick
 }
@@ -186,6 +144,12 @@ func (h *http2Conn) handleLocked(events []http2.Event) (begun []*http2Stream, qu
 // changeLocked does what an event of a stream that has begun requires.
 func (h *http2Conn) changeLocked(ev *http2.Event) {
 	if ev.Stream == nil {
+		return
+	}
+	if q, ok := ev.Stream.Owner.(*quickCall); ok {
+		if ev.Kind == http2.Reset {
+			q.Cancel()
+		}
 		return
 	}
 	s, _ := ev.Stream.Owner.(*http2Stream)
@@ -209,33 +173,88 @@ func (h *http2Conn) beginLocked(ev *http2.Event) *http2Stream {
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	ev.Stream.Owner = s
 	h.streams[s] = struct{}{}
-	h.used = h.heard
 	return s
 }
 
-// flush writes what the machine has to write. It may wait for the client, but only in the goroutine
-// that writes.
+// flush writes what the machine has to write, unless another goroutine writes: that looks for more
+// when it has written. flush may wait for the client.
 func (h *http2Conn) flush() {
-	const most = 256 << 10 // of one write
-	for more := true; more; {
-		err := h.Send(func(dst []byte) ([]byte, error) {
-			h.machine.Lock()
-			defer h.machine.Unlock()
-			start := len(dst)
-			for len(h.m.Output()) > 0 && len(dst)-start < most {
-				out := h.m.Output()
-				dst = append(dst, out...)
-				h.m.Take(out)
-				h.handleLocked(h.m.Pump())
-			}
-			more = len(h.m.Output()) > 0
-			return dst, nil
-		})
-		if err != nil {
-			h.fail(err)
+	if h.startWriting() {
+		h.write(nil)
+	}
+}
+
+// tryFlush is flush for the goroutine that reads, and must not wait: what the client does not take at
+// once is written by another.
+func (h *http2Conn) tryFlush() {
+	if !h.startWriting() {
+		return
+	}
+	for {
+		b := h.nextWrite()
+		if len(b) == 0 {
 			return
 		}
+		if n, err := h.TryWrite(b); err != nil || n < len(b) {
+			h.requests.Go(func() { h.write(b[n:]) })
+			return
+		}
+		h.wrote(b)
 	}
+}
+
+// startWriting reports whether there is something to write, and the calling goroutine is the one to do it.
+func (h *http2Conn) startWriting() bool {
+	h.machine.Lock()
+	defer h.machine.Unlock()
+	if h.writing || len(h.m.Output()) == 0 {
+		return false
+	}
+	h.writing = true
+	return true
+}
+
+// write writes b, and then what the machine has to write.
+func (h *http2Conn) write(b []byte) {
+	for {
+		if len(b) == 0 {
+			if b = h.nextWrite(); len(b) == 0 {
+				h.endIfDone()
+				return
+			}
+		}
+		if _, err := h.conn.Conn.Write(b); err != nil {
+			h.fail(err)
+			_ = h.Close()
+			return // writing stays set: nothing can be written any more
+		}
+		h.wrote(b)
+		b = nil
+	}
+}
+
+// nextWrite returns what is to be written next; with nothing, this goroutine writes no more.
+func (h *http2Conn) nextWrite() []byte {
+	h.machine.Lock()
+	defer h.machine.Unlock()
+	if len(h.m.Output()) == 0 {
+		h.writing = false
+		return nil
+	}
+	b := h.m.Take(h.spare)
+	h.spare = nil
+	h.handleLocked(h.m.Pump())
+	return b
+}
+
+// wrote takes the buffer of what was written back.
+func (h *http2Conn) wrote(b []byte) {
+	if cap(b) > maxSpareOut {
+		return
+	}
+	h.machine.Lock()
+	h.spare = b
+	h.machine.Unlock()
 }
 
 // fail ends all requests when the connection has ended.
@@ -251,6 +270,11 @@ func (h *http2Conn) fail(err error) {
 	for s := range h.streams {
 		s.goneLocked(h.err)
 	}
+	h.m.Each(func(st *http2.Stream) {
+		if q, ok := st.Owner.(*quickCall); ok {
+			q.Cancel()
+		}
+	})
 }
 
 // tick looks for clients that are gone, and for connections without requests.
@@ -320,13 +344,13 @@ func (h *http2Conn) tell(f func()) {
 	h.flush()
 }
 
-// endIfDone closes a connection that takes no further requests when all are answered.
+// endIfDone closes a connection that takes no further requests when all answers are written.
 func (h *http2Conn) endIfDone() {
 	if !h.draining.Load() {
 		return
 	}
 	h.machine.Lock()
-	over := h.leaving && len(h.streams) == 0 && h.m.Streams() == 0
+	over := h.leaving && len(h.streams) == 0 && h.m.Streams() == 0 && !h.writing && len(h.m.Output()) == 0
 	h.machine.Unlock()
 	if over {
 		_ = h.Close()

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"net/http"
@@ -19,14 +18,21 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/http2"
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
+	"github.com/tandem-rpc/tandem/internal/lazyctx"
 	"github.com/tandem-rpc/tandem/server"
 )
 
 // quickCall is a unary call over gRPC whose request has come whole, in one frame. It needs neither an
 // [http.Request] nor connect, and no goroutine but the call's. Everything else goes the long way, as
 // does what has to be refused.
+//
+// It is the context of the call, which ends when the stream is reset.
 type quickCall struct {
-	s       *http2Stream
+	lazyctx.Context
+
+	h       *http2Conn
+	st      *http2.Stream
+	head    *http2.Block
 	call    tandem.Call
 	codec   tandem.Codec
 	kind    string // Content-Type of the request, and of the response
@@ -35,14 +41,15 @@ type quickCall struct {
 	reply   []byte
 	gzip    bool // the client takes compressed messages
 
-	mu     sync.Mutex
-	header http.Header   // see [Header]; nil until it is asked for
-	req    *http.Request // see [Request]; nil until it is asked for
+	mu  sync.Mutex    // guards what follows, and head, which is nil when the call has ended
+	own http.Header   // see [Header]; nil until it is asked for
+	req *http.Request // see [Request]; nil until it is asked for
 }
 
-// quick returns the call of a request if it can be made the quick way. body is its only frame.
-func (h *http2Conn) quick(s *http2Stream, body []byte) *quickCall {
-	b := s.head
+// quick returns the call of a request, whose header is in ev, if it can be made the quick way. body
+// is its only frame.
+func (h *http2Conn) quick(ev *http2.Event, body []byte) *quickCall {
+	b := ev.Block
 	if b.Method != http.MethodPost || b.TooLarge || h.hosts != nil && (!h.defaultHosts || h.Peer().TLS != nil) ||
 		len(body) < envelopeLen || body[0] != 0 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-envelopeLen {
 		return nil
@@ -51,12 +58,13 @@ func (h *http2Conn) quick(s *http2Stream, body []byte) *quickCall {
 	if m == nil || len(body)-envelopeLen > m.MaxMessage {
 		return nil
 	}
-	q := &quickCall{s: s, call: tandem.Call{Method: methodOf(b.Path), Idempotent: m.Safe, Peer: h.peer}}
+	q := &quickCall{h: h, st: ev.Stream, head: b, call: tandem.Call{Method: methodOf(b.Path), Idempotent: m.Safe, Peer: h.peer}}
 	timeout, ok := q.readHeader(b)
 	if !ok {
 		return nil
 	}
-	s.quick = true
+	q.Init(h.ctx, time.Time{})
+	ev.Stream.Owner = q
 	q.message = append([]byte(nil), body[envelopeLen:]...)
 	q.call.Codec, q.call.Body = q.codec.Name(), q
 	if timeout > 0 {
@@ -110,16 +118,16 @@ func plainPath(path string) bool {
 
 // readHeader takes what the header says; ok is false if the request must go the long way.
 func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) {
-	md := make(tandem.Metadata, len(b.Fields))
+	var md tandem.Metadata
 	authorized := false
 	for _, f := range b.Fields {
 		switch f.Name {
 		case "content-type":
 			switch q.kind = f.Value; f.Value {
 			case "application/grpc", "application/grpc+proto":
-				q.codec = q.s.h.p.gateway.codecs["proto"]
+				q.codec = q.h.p.gateway.codecs["proto"]
 			case "application/grpc+json":
-				q.codec = q.s.h.p.gateway.codecs["json"]
+				q.codec = q.h.p.gateway.codecs["json"]
 			}
 		case "grpc-timeout":
 			if timeout, ok = parseTimeout(f.Value); !ok {
@@ -139,22 +147,26 @@ func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) 
 			}
 			authorized = true
 		}
-		addField(md, f)
+		md = addField(md, f)
 	}
 	q.call.Metadata = md
 	return timeout, q.codec != nil
 }
 
-// addField adds a field of a header to metadata, as [Metadata] does.
-func addField(md tandem.Metadata, f http2.Field) {
+// addField adds a field of a header to metadata, as [Metadata] does, and returns that.
+func addField(md tandem.Metadata, f http2.Field) tandem.Metadata {
 	if httpcalls.IsOwn(f.Name) || httpcalls.IsReserved(f.Name) {
-		return
+		return md
+	}
+	if md == nil {
+		md = tandem.Metadata{}
 	}
 	values := []string{f.Value}
 	if strings.HasSuffix(f.Name, httpcalls.Binary) {
 		values = decodeBinary(values)
 	}
 	md[f.Name] = append(md[f.Name], values...)
+	return md
 }
 
 // parseTimeout reads the field grpc-timeout: at most eight digits and a unit.
@@ -175,13 +187,20 @@ func parseTimeout(text string) (time.Duration, bool) {
 
 const maxTimeout = time.Duration(1<<63 - 1)
 
-// run makes the call.
-func (q *quickCall) run() {
-	s := q.s
-	s.h.noteRequest()
-	ctx := context.WithValue(s.ctx, exchangeKey{}, q)
-	q.memory = s.h.Reserve(ctx).For(&q.call)
-	s.h.Conn.Go(ctx, &q.call, q.end)
+// run makes the call, and reports whether the calling goroutine still reads the connection; if not,
+// takeOver has been called in the one that does.
+func (q *quickCall) run(takeOver func()) (reads bool) {
+	q.h.noteRequest()
+	q.memory = q.h.Reserve(q).For(&q.call)
+	return q.h.Conn.GoHere(q, &q.call, q.end, takeOver)
+}
+
+// Value returns what package web looks up for a handler.
+func (q *quickCall) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return q
+	}
+	return q.Context.Value(key)
 }
 
 // Decode decodes the request.
@@ -199,31 +218,55 @@ func (q *quickCall) Encode(v any) error {
 // Stream returns nil: the call is unary.
 func (*quickCall) Stream() tandem.MessageStream { return nil }
 
-// end answers the call.
-func (q *quickCall) end(err error) {
-	s, h := q.s, q.s.h
-	head, body := q.head(), []byte(nil)
+// end answers the call. The answers of calls that the reader has made are written together.
+func (q *quickCall) end(here bool, err error) {
+	h := q.h
+	var room [4]http2.Field
+	head, body := q.header(room[:0]), []byte(nil)
 	if err == nil {
 		head, body = q.envelope(head)
 	}
 	trailer := q.trailer(err)
 	q.memory.Release()
+	used := q.giveUpHead()
 	h.machine.Lock()
 	if err != nil {
-		h.m.Header(s.st, append(head, trailer...), true)
+		h.m.Header(q.st, append(head, trailer...), true)
 	} else {
-		h.m.Header(s.st, head, false)
-		if h.m.Finish(s.st, body, trailer); !s.st.Sent() {
-			pieces := 1 + len(body)/answerPiece
-			s.limitLocked(time.Now().Add(time.Duration(pieces) * h.StallTimeout()))
+		h.m.Header(q.st, head, false)
+		if h.m.Finish(q.st, body, trailer); !q.st.Sent() {
+			q.limitLocked(time.Duration(1 + len(body)/answerPiece))
 		}
 	}
-	s.endLocked()
+	if h.err == nil {
+		h.m.Free(used)
+	}
+	h.m.Done(q.st)
+	h.used = time.Now()
 	h.machine.Unlock()
-	s.cancel()
-	runtime.Gosched() // the calls that came with this one may end, and be answered in the same write
-	h.flush()
-	h.endIfDone()
+	q.Cancel()
+	if !here {
+		runtime.Gosched() // the calls that came with this one may end, and be answered in the same write
+		h.flush()
+		h.endIfDone()
+	}
+}
+
+// limitLocked limits the time for a response that the client's window does not take at once.
+func (q *quickCall) limitLocked(pieces time.Duration) {
+	s := &http2Stream{h: q.h, st: q.st, ended: true, ctx: q, cancel: q.Cancel}
+	s.changed.L = &q.h.machine
+	q.st.Owner = s
+	s.limitLocked(time.Now().Add(pieces * q.h.StallTimeout()))
+}
+
+// giveUpHead returns the header of the request, which [Request] does not use any more.
+func (q *quickCall) giveUpHead() *http2.Block {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := q.head
+	q.head = nil
+	return b
 }
 
 // envelope returns the message of the response, compressed if that is worth it and the client takes
@@ -231,7 +274,7 @@ func (q *quickCall) end(err error) {
 func (q *quickCall) envelope(head []http2.Field) ([]http2.Field, []byte) {
 	reply, flag := q.reply, byte(0)
 	if q.gzip && len(reply) >= compressAbove {
-		if packed, err := q.s.h.p.gateway.gzip.Compress(nil, reply); err == nil {
+		if packed, err := q.h.p.gateway.gzip.Compress(nil, reply); err == nil {
 			reply, flag = packed, 1
 			head = append(head, http2.Field{Name: "grpc-encoding", Value: "gzip"})
 		}
@@ -242,24 +285,27 @@ func (q *quickCall) envelope(head []http2.Field) ([]http2.Field, []byte) {
 	return head, append(b, reply...)
 }
 
-// head returns the header of the response.
-func (q *quickCall) head() []http2.Field {
-	head := append(make([]http2.Field, 0, 12), http2.Field{Name: ":status", Value: "200"}, http2.Field{Name: "content-type", Value: q.kind},
+// header appends the header of the response.
+func (q *quickCall) header(to []http2.Field) []http2.Field {
+	to = append(to, http2.Field{Name: ":status", Value: "200"}, http2.Field{Name: "content-type", Value: q.kind},
 		http2.Field{Name: "grpc-accept-encoding", Value: "gzip"})
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.header != nil {
+	if q.own != nil {
 		own := http.Header{}
-		addHeader(own, q.header)
-		head = appendFields(head, own)
+		addHeader(own, q.own)
+		to = appendFields(to, own)
 	}
-	return head
+	return to
 }
+
+// succeeded is the trailer of most calls.
+var succeeded = []http2.Field{{Name: "grpc-status", Value: "0"}} //nolint:gochecknoglobals // never changed
 
 // trailer returns the trailer of the response.
 func (q *quickCall) trailer(err error) []http2.Field {
 	if err == nil && len(q.call.Trailer) == 0 {
-		return []http2.Field{{Name: "grpc-status", Value: "0"}}
+		return succeeded
 	}
 	fields := http.Header{}
 	addMetadata(fields, q.call.Trailer)
@@ -331,9 +377,10 @@ func percentEncode(text string) string {
 func (q *quickCall) request() *http.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.req == nil {
-		if r, err := q.s.request(); err == nil { // as it is: the path of a method is valid
-			q.req = q.s.h.complete(r)
+	if q.req == nil && q.head != nil {
+		s := &http2Stream{h: q.h, st: q.st, head: q.head, ctx: q, ended: true}
+		if r, err := s.request(); err == nil { // as it is: the path of a method is valid
+			q.req = q.h.complete(r)
 		}
 	}
 	return q.req
@@ -343,10 +390,10 @@ func (q *quickCall) request() *http.Request {
 func (q *quickCall) responseHeader() http.Header {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.header == nil {
-		q.header = http.Header{}
+	if q.own == nil {
+		q.own = http.Header{}
 	}
-	return q.header
+	return q.own
 }
 
 // sendHeader is for [SendHeader], which has no effect for unary calls.

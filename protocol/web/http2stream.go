@@ -23,7 +23,6 @@ type http2Stream struct {
 	ctx    context.Context //nolint:containedctx // the request's
 	cancel context.CancelFunc
 	req    *http.Request
-	quick  bool // it is a quickCall, which may look at head later
 
 	// Guarded by h.machine.
 	changed sync.Cond // any of what follows, or the stream's windows
@@ -130,7 +129,7 @@ func (s *http2Stream) endLocked() {
 	if !s.ended {
 		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
 	}
-	if h.err == nil && s.req != nil && !s.quick {
+	if h.err == nil && s.req != nil {
 		h.m.Free(s.head)
 	}
 	h.m.Done(s.st)
