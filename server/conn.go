@@ -106,25 +106,36 @@ func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
 		return
 	}
 	c.server.foreign.calls.Add(1)
-	c.start(ctx, m, call, func(_ bool, err error) { done(err) })
+	c.start(ctx, m, call, doneFunc(done))
 }
 
+// Answerer answers a call.
+type Answerer interface {
+	// Answer is called exactly once, with the call's error, when the call has ended. here says that it
+	// is called by [Conn.GoHere], in the same goroutine.
+	Answer(here bool, err error)
+}
+
+// doneFunc is the Answerer of [Conn.Go].
+type doneFunc func(error)
+
+func (f doneFunc) Answer(_ bool, err error) { f(err) }
+
 // GoHere is [Conn.Go] for the goroutine that reads the connection: it makes the call itself if calls
-// of the method have been short, and if the server is not overloaded. here tells done whether it
-// runs in GoHere. If the call takes long after all, takeOver is called in another goroutine, which
+// of the method have been short, and if the server is not overloaded. If the call takes long after all, takeOver is called in another goroutine, which
 // reads the connection from then on. GoHere then returns false, when the call has ended: the goroutine
 // that called it must not read any more, nor use what the other one uses.
 //
 // A method may end the goroutine that runs it ([runtime.Goexit]): then takeOver is called too, and
 // GoHere does not return.
-func (c *Conn) GoHere(ctx context.Context, call *tandem.Call, done func(here bool, err error), takeOver func()) (reads bool) {
+func (c *Conn) GoHere(ctx context.Context, call *tandem.Call, a Answerer, takeOver func()) (reads bool) {
 	m := c.server.table.Lookup(call.Method)
 	if m == nil {
-		c.NoMethod(ctx, call, dispatch.ErrAbsent(call), func(err error) { done(false, err) })
+		c.NoMethod(ctx, call, dispatch.ErrAbsent(call), func(err error) { a.Answer(false, err) })
 		return true
 	}
 	c.server.foreign.calls.Add(1)
-	r := c.begin(ctx, m, call, done)
+	r := c.begin(ctx, m, call, a)
 	switch {
 	case r == nil:
 		return true
@@ -144,22 +155,22 @@ func (c *Conn) note() {
 }
 
 // start makes a call in another goroutine, when the connection has a free slot.
-func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(here bool, err error)) {
-	if r := c.begin(ctx, m, call, done); r != nil {
+func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call, a Answerer) {
+	if r := c.begin(ctx, m, call, a); r != nil {
 		c.server.helpers.run(r.runApart)
 	}
 }
 
 // begin returns a call that may run now, when the connection has a free slot. It returns nil for a
 // call that has ended, or will be run by the gate.
-func (c *Conn) begin(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(here bool, err error)) *runningCall {
+func (c *Conn) begin(ctx context.Context, m *dispatch.Method, call *tandem.Call, a Answerer) *runningCall {
 	select {
 	case c.slots <- struct{}{}:
 	default:
 		select {
 		case c.slots <- struct{}{}:
 		case <-ctx.Done():
-			done(false, notStarted(ctx.Err()))
+			a.Answer(false, notStarted(ctx.Err()))
 			return nil
 		}
 	}
@@ -170,10 +181,10 @@ func (c *Conn) begin(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	c.server.limitTime(m, call)
 	r := newRunningCall(c, c.server.methods.of(m), call)
 	r.Init(ctx, call.Deadline)
-	r.done = done
+	r.answerer = a
 	if !c.enter(r) { // requests of HTTP/2 may begin while the connection ends
 		<-c.slots
-		done(false, notStarted(context.Canceled))
+		a.Answer(false, notStarted(context.Canceled))
 		return nil
 	}
 	if c.server.guard != nil && !c.admit(r) {

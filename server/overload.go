@@ -286,7 +286,7 @@ func (c *Conn) admitStream(r *runningCall) bool {
 		return true
 	}
 	defer c.leaveCall(r)
-	r.done(false, refusal(c.server.guard.gate.LongestPause(), "no more streams may run, so %s did not begin", r.call.Method))
+	r.answerer.Answer(false, refusal(c.server.guard.gate.LongestPause(), "no more streams may run, so %s did not begin", r.call.Method))
 	return false
 }
 
@@ -318,6 +318,6 @@ func (q *queued) end(err error) {
 	c := q.call.conn
 	c.server.helpers.run(func() {
 		defer c.leaveCall(q.call)
-		q.call.done(false, err)
+		q.call.answerer.Answer(false, err)
 	})
 }

@@ -21,7 +21,7 @@ type runningCall struct {
 
 	conn     *Conn
 	call     *tandem.Call
-	done     func(here bool, err error)
+	answerer Answerer
 	method   *foreignMethod
 	name     string
 	kind     tandem.Kind
@@ -29,6 +29,8 @@ type runningCall struct {
 	since    int64 // ns by the clock of the sessions
 	deadline time.Time
 	here     bool              // the goroutine that reads runs it
+	began    int64             // ns; when it began to run
+	took     time.Duration     // how long it ran, without the answer
 	waited   *overload.Request // the entry in the gate's queue of a call that has waited there; else nil
 	admitted admitted
 
@@ -64,17 +66,15 @@ func (a *admitted) Decode(v any) error {
 
 // runApart makes the call in a goroutine of its own.
 func (r *runningCall) runApart() {
-	began := r.conn.server.env.Now()
 	r.run()
-	r.method.runs.RanApart(time.Duration(r.conn.server.env.Now() - began))
+	r.method.runs.RanApart(r.took)
 }
 
 // runHere makes the call in the goroutine that reads the connection, and reports whether that reads
 // on: not if the call took long.
 func (r *runningCall) runHere(takeOver func()) (reads bool) {
-	t, env := &r.conn.turn, r.conn.server.env
+	t := &r.conn.turn
 	r.here = true
-	began := env.Now()
 	mine := t.Begin(&r.method.runs, takeOver)
 	returned := false
 	defer func() {
@@ -84,7 +84,7 @@ func (r *runningCall) runHere(takeOver func()) (reads bool) {
 	}()
 	r.run()
 	returned = true
-	r.method.runs.Ran(time.Duration(env.Now() - began))
+	r.method.runs.Ran(r.took)
 	return t.End(mine)
 }
 
@@ -92,12 +92,12 @@ func (r *runningCall) runHere(takeOver func()) (reads bool) {
 func (r *runningCall) run() {
 	c, g := r.conn, r.conn.server.guard
 	defer c.leaveCall(r)
+	r.began = c.server.env.Now()
 	if g == nil {
 		r.execute()
 		return
 	}
-	now := c.server.env.Now()
-	g.letRead(now)
+	g.letRead(r.began)
 	if r.kind == tandem.Streaming {
 		defer g.gate.EndStream()
 		r.execute()
@@ -105,7 +105,7 @@ func (r *runningCall) run() {
 	}
 	a := &r.admitted
 	a.Body, a.env, a.gate = r.call.Body, c.server.env, g.gate
-	a.Handled = r.method.load.Begin(r.waited, now, a.env.Instant(r.call.Deadline))
+	a.Handled = r.method.load.Begin(r.waited, r.began, a.env.Instant(r.call.Deadline))
 	a.Failed = true
 	r.call.Body = a
 	defer func() {
@@ -115,7 +115,7 @@ func (r *runningCall) run() {
 	r.execute()
 }
 
-// execute makes the call and passes its error to done.
+// execute makes the call and passes on its error.
 func (r *runningCall) execute() {
 	s, call := r.conn.server, r.call
 	s.foreign.running.Add(1)
@@ -135,7 +135,7 @@ func concludeRunning(ctx context.Context, call *tandem.Call, err error) {
 	}
 }
 
-// conclude ends the call and passes its error to done, also if one of the application's
+// conclude ends the call and passes on its error, also if one of the application's
 // functions that it calls panics.
 func (r *runningCall) conclude(call *tandem.Call, err error) {
 	returned := false
@@ -152,10 +152,11 @@ func (r *runningCall) conclude(call *tandem.Call, err error) {
 	returned = true
 }
 
-// end passes the call's error to done.
+// end passes the call's error on.
 func (r *runningCall) end(err error) {
 	r.admitted.Failed = err != nil
-	r.done(r.here, err)
+	r.took = time.Duration(r.conn.server.env.Now() - r.began)
+	r.answerer.Answer(r.here, err)
 }
 
 // Value returns the call, or the call's entry in the list for limiters. Other keys are looked up

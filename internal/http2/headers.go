@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -48,7 +49,6 @@ type headerReader struct {
 	bytes  int    // that have come of it
 
 	block   *Block
-	spare   []*Block // that are not used any more
 	trailer bool
 	client  bool
 	size    int
@@ -64,11 +64,7 @@ func (r *headerReader) init(most int) {
 
 // begin prepares for the next block.
 func (r *headerReader) begin(client, trailer bool) {
-	if last := len(r.spare) - 1; last >= 0 {
-		r.block, r.spare = r.spare[last], r.spare[:last]
-	} else {
-		r.block = &Block{Length: -1}
-	}
+	r.block = blocks.Get().(*Block) //nolint:forcetypeassert // nothing else is put
 	r.client, r.trailer, r.size, r.regular, r.bad, r.bytes = client, trailer, 0, false, "", 0
 	r.decoder.SetEmitEnabled(true)
 }
@@ -289,14 +285,15 @@ func (m *Machine) readHeader(f *frame) error {
 	return m.onBlock(f.stream, b, r.end, bad)
 }
 
-// maxSpare is how many blocks a connection keeps.
-const maxSpare = 16
+// blocks has those that are not used any more.
+var blocks = sync.Pool{New: func() any { return &Block{Length: -1} }} //nolint:gochecknoglobals // shared memory
 
-// Free takes a block back that is not used any more.
-func (m *Machine) Free(b *Block) {
-	if len(m.reading.spare) < maxSpare && cap(b.Fields) <= 64 {
+// Free takes a block back that is not used any more. It may be called at any time.
+func (b *Block) Free() {
+	const large = 64
+	if cap(b.Fields) <= large {
 		b.clear()
-		m.reading.spare = append(m.reading.spare, b)
+		blocks.Put(b)
 	}
 }
 

@@ -57,14 +57,14 @@ func (m *Machine) onBlock(id uint32, b *Block, end bool, bad string) error {
 	case st == nil && !m.client && id > m.highest:
 		return m.onRequest(id, b, end, bad)
 	case st == nil: // it was reset
-		m.Free(b)
+		b.Free()
 		return m.spend(1)
 	case st.recvEnded:
-		m.Free(b)
+		b.Free()
 		m.end(st, StreamClosed)
 		return m.spend(1)
 	case bad != "", st.begun && (!end || st.left > 0):
-		m.Free(b)
+		b.Free()
 		m.end(st, ProtocolError)
 		return m.spend(1)
 	case st.begun:
@@ -72,7 +72,7 @@ func (m *Machine) onBlock(id uint32, b *Block, end bool, bad string) error {
 		m.receivedAll(st)
 		return nil
 	case b.Status < 200: // an interim response, which a final one follows
-		m.Free(b)
+		b.Free()
 		if end || b.Status == 101 {
 			m.end(st, ProtocolError)
 		}
@@ -99,14 +99,14 @@ func (m *Machine) onRequest(id uint32, b *Block, end bool, bad string) error {
 	m.highest = id
 	switch {
 	case m.leaving: // RFC 9113, section 6.8: what comes after GOAWAY is ignored
-		m.Free(b)
+		b.Free()
 		return m.spend(1)
 	case bad != "" || end && b.Length > 0:
-		m.Free(b)
+		b.Free()
 		m.refuse(id, ProtocolError)
 		return m.spend(1)
 	case m.live+m.undone >= int(m.cfg.MaxStreams):
-		m.Free(b)
+		b.Free()
 		m.refuse(id, RefusedStream)
 		return m.spend(1)
 	}

@@ -8,14 +8,15 @@ import (
 // Method says whether runs of a method are short enough for goroutines that read. The zero value
 // says yes. All connections share it.
 type Method struct {
-	slow    atomic.Int32 // how many more runs must be quick, apart from the reader
+	slow    atomic.Int32 // how many more quick runs there must be, apart from the reader
 	suspect atomic.Bool  // the last run took long
 }
 
 const (
-	slowRuns  = 32
-	quickTime = 50 * time.Microsecond  // within which a run is quick
-	longTime  = 200 * time.Microsecond // after which a run is long
+	slowRuns   = 32
+	slowWeight = 4                      // how many quick runs make up for one that is not: on a busy machine some are
+	quickTime  = 50 * time.Microsecond  // within which a run is quick
+	longTime   = 200 * time.Microsecond // after which a run is long
 )
 
 // IsShort reports whether the next run may be made by the goroutine that reads.
@@ -35,10 +36,11 @@ func (m *Method) Ran(took time.Duration) {
 
 // RanApart notes how long a run in another goroutine took.
 func (m *Method) RanApart(took time.Duration) {
-	switch {
+	switch slow := m.slow.Load(); {
+	case slow == 0:
 	case took > quickTime:
-		m.slow.Store(slowRuns)
-	case m.slow.Load() > 0:
-		m.slow.Add(-1)
+		m.slow.Store(min(slow+slowWeight, slowRuns))
+	default:
+		m.slow.Store(slow - 1)
 	}
 }

@@ -62,23 +62,26 @@ func decodeEach(c tandem.Codec, src []byte, targets []any) error {
 }
 
 // encode encodes the results of a method, or what a stream sends.
-func encode(c tandem.Codec, v any) ([]byte, error) {
+func encode(c tandem.Codec, v any) ([]byte, error) { return appendEncoded(c, nil, v) }
+
+// appendEncoded appends a message to dst.
+func appendEncoded(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	several, ok := v.(tandem.Args)
 	switch {
 	case ok && len(several) == 0 && c.Name() == "json":
-		return []byte("{}"), nil
+		return append(dst, "{}"...), nil
 	case ok && len(several) == 0:
-		return nil, nil
+		return dst, nil
 	case ok && c.Name() == "json":
-		return encodeEach(c, several)
+		return appendEach(c, dst, several)
 	case ok:
-		return nil, tandem.Errorf(tandem.Unimplemented, "it has %d results, which is for JSON: a message of Protocol Buffers is one", len(several))
+		return dst, tandem.Errorf(tandem.Unimplemented, "it has %d results, which is for JSON: a message of Protocol Buffers is one", len(several))
 	}
-	return codec.Append(c, nil, v)
+	return codec.Append(c, dst, v)
 }
 
-func encodeEach(c tandem.Codec, values []any) ([]byte, error) {
-	out := []byte{'['}
+func appendEach(c tandem.Codec, dst []byte, values []any) ([]byte, error) {
+	out := append(dst, '[')
 	for i, v := range values {
 		if i > 0 {
 			out = append(out, ',')

@@ -28,6 +28,11 @@ type http2Conn struct {
 	m       *http2.Machine
 	streams map[*http2Stream]struct{} // whose handlers have not returned
 	err     error                     // why the connection has ended; nil while it lasts
+	waiting []*quickCall              // those whose message had not come when their header had; some have gone on
+	late    *time.Timer               // of beginWaiting; nil until there are any
+	targets map[string]quickTarget    // by path; see quickTarget
+	agent   string                    // the client's name for itself
+	agents  tandem.Metadata           // the metadata of requests that have only that
 	writing bool                      // a goroutine writes, and looks for more when it has written
 	spare   []byte                    // a buffer for Output
 	heard   time.Time                 // when bytes came last
@@ -98,6 +103,11 @@ func (h *http2Conn) finish(cancel func()) error {
 	cancel()
 	h.fail(h.readErr)
 	h.clock.Stop()
+	h.machine.Lock()
+	if h.late != nil {
+		h.late.Stop()
+	}
+	h.machine.Unlock()
 	h.requests.Wait()
 	h.mu.Lock()
 	h.endLocked(true)
@@ -121,24 +131,74 @@ const (
 
 // handleLocked does what events require, and returns the requests that have begun.
 func (h *http2Conn) handleLocked(events []http2.Event) (begun []*http2Stream, quick []*quickCall) {
-	for i := 0; i < len(events); i++ {
+	for i := range events {
 		ev := &events[i]
-		if ev.Kind != http2.Headed {
-			h.changeLocked(ev)
+		if ev.Kind == http2.Headed {
+			h.used = h.heard
+			q := h.quick(ev)
+			if q == nil {
+				begun = append(begun, h.beginLocked(ev.Stream, ev.Block, ev.End))
+			} else if i+1 == len(events) || events[i+1].Stream != ev.Stream {
+				h.awaitLocked(q)
+			}
 			continue
 		}
-		h.used = h.heard
-		if i+1 < len(events) && events[i+1].Kind == http2.Body && events[i+1].Stream == ev.Stream && events[i+1].End {
-			if q := h.quick(ev, events[i+1].Data); q != nil {
-				h.m.Consumed(ev.Stream, len(events[i+1].Data))
+		if q := waits(ev); q != nil {
+			switch {
+			case ev.Kind == http2.Reset:
+				q.waits = false
+				q.head.Free()
+				h.m.Done(q.st)
+				continue
+			case q.takeWhole(ev):
 				quick = append(quick, q)
-				i++
 				continue
 			}
+			begun = append(begun, h.beginLocked(q.st, q.head, false))
 		}
-		begun = append(begun, h.beginLocked(ev))
+		h.changeLocked(ev)
 	}
 	return begun, quick
+}
+
+// waits returns the call that waits for its message, which ev may be; nil if there is none.
+func waits(ev *http2.Event) *quickCall {
+	if ev.Stream == nil {
+		return nil
+	}
+	if q, ok := ev.Stream.Owner.(*quickCall); ok && q.waits {
+		return q
+	}
+	return nil
+}
+
+// messageSoon is how long a call may wait for its message before it goes the long way.
+const messageSoon = 5 * time.Millisecond
+
+// awaitLocked waits a moment for the message of a call whose header has come: clients send them one
+// after the other.
+func (h *http2Conn) awaitLocked(q *quickCall) {
+	if h.waiting = append(h.waiting, q); len(h.waiting) > 1 {
+		return
+	}
+	if h.late == nil {
+		h.late = time.AfterFunc(messageSoon, h.beginWaiting)
+	} else {
+		h.late.Reset(messageSoon)
+	}
+}
+
+// beginWaiting begins the requests whose message has not come soon.
+func (h *http2Conn) beginWaiting() {
+	h.machine.Lock()
+	defer h.machine.Unlock()
+	for _, q := range h.waiting {
+		if q.waits && h.err == nil && !q.st.Sent() {
+			h.requests.Go(h.beginLocked(q.st, q.head, false).serve)
+		}
+	}
+	clear(h.waiting)
+	h.waiting = h.waiting[:0]
 }
 
 // changeLocked does what an event of a stream that has begun requires.
@@ -167,11 +227,11 @@ func (h *http2Conn) changeLocked(ev *http2.Event) {
 	}
 }
 
-func (h *http2Conn) beginLocked(ev *http2.Event) *http2Stream {
-	s := &http2Stream{h: h, st: ev.Stream, head: ev.Block, ended: ev.End}
+func (h *http2Conn) beginLocked(st *http2.Stream, head *http2.Block, end bool) *http2Stream {
+	s := &http2Stream{h: h, st: st, head: head, ended: end}
 	s.changed.L = &h.machine
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
-	ev.Stream.Owner = s
+	st.Owner = s
 	h.streams[s] = struct{}{}
 	return s
 }
@@ -243,7 +303,9 @@ func (h *http2Conn) nextWrite() []byte {
 	}
 	b := h.m.Take(h.spare)
 	h.spare = nil
-	h.handleLocked(h.m.Pump())
+	for _, ev := range h.m.Pump() {
+		h.changeLocked(&ev)
+	}
 	return b
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,6 +17,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/estimate"
 	"github.com/tandem-rpc/tandem/internal/http2"
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
 	"github.com/tandem-rpc/tandem/internal/lazyctx"
@@ -36,61 +39,92 @@ type quickCall struct {
 	call    tandem.Call
 	codec   tandem.Codec
 	kind    string // Content-Type of the request, and of the response
+	most    int    // bytes that the message may have
 	message []byte
-	memory  *server.Reservation
-	reply   []byte
-	gzip    bool // the client takes compressed messages
+	memory  server.Reservation
+	reply   *buffer.Buffer // with room for the prefix of the message
+	gzip    bool           // the client takes compressed messages
+	waits   bool           // for its message
 
 	mu  sync.Mutex    // guards what follows, and head, which is nil when the call has ended
 	own http.Header   // see [Header]; nil until it is asked for
 	req *http.Request // see [Request]; nil until it is asked for
 }
 
-// quick returns the call of a request, whose header is in ev, if it can be made the quick way. body
-// is its only frame.
-func (h *http2Conn) quick(ev *http2.Event, body []byte) *quickCall {
+// quick returns the call of a request, whose header is ev, if it can be made the quick way as soon as
+// takeWhole has taken its body.
+func (h *http2Conn) quick(ev *http2.Event) *quickCall {
 	b := ev.Block
-	if b.Method != http.MethodPost || b.TooLarge || h.hosts != nil && (!h.defaultHosts || h.Peer().TLS != nil) ||
-		len(body) < envelopeLen || body[0] != 0 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-envelopeLen {
+	if b.Method != http.MethodPost || ev.End || b.TooLarge || h.hosts != nil && (!h.defaultHosts || h.Peer().TLS != nil) {
 		return nil
 	}
-	m := h.p.quickMethod(h.Conn, b.Path)
-	if m == nil || len(body)-envelopeLen > m.MaxMessage {
+	to := h.target(b.Path)
+	if to.method == nil {
 		return nil
 	}
-	q := &quickCall{h: h, st: ev.Stream, head: b, call: tandem.Call{Method: methodOf(b.Path), Idempotent: m.Safe, Peer: h.peer}}
+	q := &quickCall{h: h, st: ev.Stream, head: b, waits: true, most: to.method.MaxMessage}
+	q.call.Method, q.call.Idempotent, q.call.Peer = to.name, to.method.Safe, h.peer
 	timeout, ok := q.readHeader(b)
 	if !ok {
 		return nil
 	}
-	q.Init(h.ctx, time.Time{})
-	ev.Stream.Owner = q
-	q.message = append([]byte(nil), body[envelopeLen:]...)
-	q.call.Codec, q.call.Body = q.codec.Name(), q
 	if timeout > 0 {
 		q.call.Deadline = time.Now().Add(timeout)
 	}
+	q.call.Codec, q.call.Body = q.codec.Name(), q
+	q.Init(h.ctx, time.Time{})
+	ev.Stream.Owner = q
 	return q
 }
 
-// quickMethod returns the unary method that requests for a path call, or nil if there is none, or if
-// another handler may get them.
-func (p *protocol) quickMethod(c *server.Conn, path string) *server.Method {
-	if !p.quick || !plainPath(path) {
-		return nil
+// takeWhole takes the message of the request from an event, if that has all of it.
+func (q *quickCall) takeWhole(ev *http2.Event) bool {
+	q.waits = false
+	body := ev.Data
+	if ev.Kind != http2.Body || !ev.End || len(body) < envelopeLen || body[0] != 0 ||
+		int(binary.BigEndian.Uint32(body[1:])) != len(body)-envelopeLen || len(body)-envelopeLen > q.most {
+		return false
 	}
-	m := c.Method(methodOf(path))
-	if m == nil || m.Kind == tandem.Streaming {
-		return nil
+	q.message = append([]byte(nil), body[envelopeLen:]...)
+	q.h.m.Consumed(q.st, len(body))
+	return true
+}
+
+// quickTarget is the method that requests for a path call.
+type quickTarget struct {
+	method *server.Method
+	name   string
+}
+
+// target returns the unary method that requests for a path call, or none if another handler may get
+// them.
+func (h *http2Conn) target(path string) quickTarget {
+	to, ok := h.targets[path]
+	if ok || !h.p.quick || !plainPath(path) {
+		return to
 	}
+	to.name = methodOf(path)
+	to.method = h.Method(to.name)
+	switch {
+	case to.method == nil || to.method.Kind == tandem.Streaming || !h.p.isOurs(path):
+		return quickTarget{}
+	case h.targets == nil, len(h.targets) == maxTargets:
+		h.targets = map[string]quickTarget{}
+	}
+	h.targets[path] = to
+	return to
+}
+
+// maxTargets bounds the paths that a connection knows.
+const maxTargets = 64
+
+// isOurs reports whether no other handler gets requests for a path.
+func (p *protocol) isOurs(path string) bool {
 	if len(p.opts.mounts) == 0 {
-		return m
+		return true
 	}
 	_, pattern := p.mux.Handler(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}})
-	if pattern != "/" {
-		return nil
-	}
-	return m
+	return pattern == "/"
 }
 
 // mayBeQuick reports whether the quick way leads to the same handler for all hosts, and without CORS.
@@ -119,8 +153,9 @@ func plainPath(path string) bool {
 // readHeader takes what the header says; ok is false if the request must go the long way.
 func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) {
 	var md tandem.Metadata
+	agent := -1
 	authorized := false
-	for _, f := range b.Fields {
+	for i, f := range b.Fields {
 		switch f.Name {
 		case "content-type":
 			switch q.kind = f.Value; f.Value {
@@ -134,7 +169,7 @@ func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) 
 				return 0, false
 			}
 		case "grpc-accept-encoding":
-			q.gzip = slices.Contains(strings.FieldsFunc(f.Value, func(c rune) bool { return c == ',' || c == ' ' }), "gzip")
+			q.gzip = lists(f.Value, "gzip")
 		case "grpc-encoding":
 			if f.Value != "identity" && f.Value != "gzip" {
 				return 0, false
@@ -146,11 +181,41 @@ func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) 
 				return 0, false
 			}
 			authorized = true
+		case "user-agent":
+			if agent < 0 {
+				agent = i
+				continue
+			}
 		}
 		md = addField(md, f)
 	}
+	switch {
+	case agent >= 0 && md == nil:
+		md = q.h.agentOnly(b.Fields[agent])
+	case agent >= 0:
+		md = addField(md, b.Fields[agent])
+	}
 	q.call.Metadata = md
 	return timeout, q.codec != nil
+}
+
+// agentOnly returns the metadata of a request that has only the client's name, which most calls of a
+// connection share.
+func (h *http2Conn) agentOnly(f http2.Field) tandem.Metadata {
+	if h.agents == nil || h.agent != f.Value {
+		h.agent, h.agents = f.Value, addField(nil, f)
+	}
+	return h.agents
+}
+
+// lists reports whether a list with commas has an element.
+func lists(list, element string) bool {
+	for each := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(each) == element {
+			return true
+		}
+	}
+	return false
 }
 
 // addField adds a field of a header to metadata, as [Metadata] does, and returns that.
@@ -191,8 +256,9 @@ const maxTimeout = time.Duration(1<<63 - 1)
 // takeOver has been called in the one that does.
 func (q *quickCall) run(takeOver func()) (reads bool) {
 	q.h.noteRequest()
-	q.memory = q.h.Reserve(q).For(&q.call)
-	return q.h.Conn.GoHere(q, &q.call, q.end, takeOver)
+	q.memory.Init(q.h.Conn, q)
+	q.memory.For(&q.call)
+	return q.h.GoHere(q, &q.call, q, takeOver)
 }
 
 // Value returns what package web looks up for a handler.
@@ -205,21 +271,30 @@ func (q *quickCall) Value(key any) any {
 
 // Decode decodes the request.
 func (q *quickCall) Decode(v any) error {
-	return decode(q.memory.Codec(q.codec, q.message), q.message, v)
+	c := q.codec
+	if _, several := v.(tandem.Results); several || len(q.message) > estimate.Light(reflect.TypeOf(v)) {
+		c = q.memory.Codec(c, q.message)
+	}
+	return decode(c, q.message, v)
 }
 
 // Encode encodes the response.
 func (q *quickCall) Encode(v any) error {
-	b, err := encode(q.codec, v)
-	q.reply = b
+	if q.reply == nil {
+		q.reply = buffer.Get()
+	}
+	b, err := appendEncoded(q.codec, append(q.reply.B[:0], make([]byte, envelopeLen)...), v)
+	if err == nil {
+		q.reply.B = b
+	}
 	return err
 }
 
 // Stream returns nil: the call is unary.
 func (*quickCall) Stream() tandem.MessageStream { return nil }
 
-// end answers the call. The answers of calls that the reader has made are written together.
-func (q *quickCall) end(here bool, err error) {
+// Answer answers the call. The answers of calls that the reader has made are written together.
+func (q *quickCall) Answer(here bool, err error) {
 	h := q.h
 	var room [4]http2.Field
 	head, body := q.header(room[:0]), []byte(nil)
@@ -228,7 +303,7 @@ func (q *quickCall) end(here bool, err error) {
 	}
 	trailer := q.trailer(err)
 	q.memory.Release()
-	used := q.giveUpHead()
+	q.giveUpHead().Free()
 	h.machine.Lock()
 	if err != nil {
 		h.m.Header(q.st, append(head, trailer...), true)
@@ -238,12 +313,13 @@ func (q *quickCall) end(here bool, err error) {
 			q.limitLocked(time.Duration(1 + len(body)/answerPiece))
 		}
 	}
-	if h.err == nil {
-		h.m.Free(used)
-	}
 	h.m.Done(q.st)
 	h.used = time.Now()
+	sent := q.st.Sent()
 	h.machine.Unlock()
+	if sent {
+		q.reply.Put()
+	}
 	q.Cancel()
 	if !here {
 		runtime.Gosched() // the calls that came with this one may end, and be answered in the same write
@@ -272,17 +348,19 @@ func (q *quickCall) giveUpHead() *http2.Block {
 // envelope returns the message of the response, compressed if that is worth it and the client takes
 // it, with the header that says so.
 func (q *quickCall) envelope(head []http2.Field) ([]http2.Field, []byte) {
-	reply, flag := q.reply, byte(0)
-	if q.gzip && len(reply) >= compressAbove {
-		if packed, err := q.h.p.gateway.gzip.Compress(nil, reply); err == nil {
-			reply, flag = packed, 1
+	if q.reply == nil { // nothing was encoded
+		return head, make([]byte, envelopeLen)
+	}
+	b := q.reply.B
+	if q.gzip && len(b)-envelopeLen >= compressAbove {
+		if packed, err := q.h.p.gateway.gzip.Compress(make([]byte, envelopeLen), b[envelopeLen:]); err == nil {
+			b = packed
+			b[0] = 1
 			head = append(head, http2.Field{Name: "grpc-encoding", Value: "gzip"})
 		}
 	}
-	b := make([]byte, envelopeLen, envelopeLen+len(reply))
-	b[0] = flag
-	binary.BigEndian.PutUint32(b[1:], uint32(len(reply))) //nolint:gosec // messages are smaller than 4 GiB
-	return head, append(b, reply...)
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-envelopeLen)) //nolint:gosec // messages are smaller than 4 GiB
+	return head, b
 }
 
 // header appends the header of the response.

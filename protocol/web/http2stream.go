@@ -129,8 +129,8 @@ func (s *http2Stream) endLocked() {
 	if !s.ended {
 		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
 	}
-	if h.err == nil && s.req != nil {
-		h.m.Free(s.head)
+	if s.req != nil {
+		s.head.Free()
 	}
 	h.m.Done(s.st)
 	delete(h.streams, s)
