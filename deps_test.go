@@ -70,7 +70,9 @@ var importTable = []row{
 	{layer: 1, folder: "internal/jsonschema", foreign: []string{"google.golang.org/protobuf"}},
 	{layer: 1, folder: "internal/overload"},
 	{layer: 1, folder: "internal/settings"},
+	{layer: 1, folder: "internal/lazyctx"},
 	{layer: 1, folder: "internal/sniff"},
+	{layer: 1, folder: "internal/turn"},
 
 	{layer: 2, folder: "registry/dns"},
 	{layer: 2, folder: "registry/file"},

@@ -127,7 +127,7 @@ func (f doneFunc) Answer(_ bool, err error) { f(err) }
 // that called it must not read any more, nor use what the other one uses.
 //
 // A method may end the goroutine that runs it ([runtime.Goexit]): then takeOver is called too, and
-// GoHere does not return.
+// GoHere does not return. So Serve must wait for the end of the reading in a deferred function.
 func (c *Conn) GoHere(ctx context.Context, call *tandem.Call, a Answerer, takeOver func()) (reads bool) {
 	m := c.server.table.Lookup(call.Method)
 	if m == nil {

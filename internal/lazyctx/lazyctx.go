@@ -53,18 +53,27 @@ func (c *Context) Done() <-chan struct{} {
 	defer c.mu.Unlock()
 	m := c.made.Load()
 	if m == nil {
-		m = new(made)
-		if c.deadline.IsZero() {
-			m.Context, m.cancel = context.WithCancel(c.parent)
-		} else {
-			m.Context, m.cancel = context.WithDeadline(c.parent, c.deadline)
-		}
-		if c.ended != nil {
-			m.cancel()
-		}
+		m = c.make()
 		c.made.Store(m)
 	}
 	return m.Done()
+}
+
+// make returns a context of package context that ends, or has ended, as this one does.
+func (c *Context) make() *made {
+	m, parent := new(made), c.parent
+	if c.ended != nil {
+		parent = context.WithoutCancel(parent) // it ended first, for another reason
+	}
+	if c.deadline.IsZero() || c.ended == context.Canceled { //nolint:errorlint // it is the error itself
+		m.Context, m.cancel = context.WithCancel(parent)
+	} else {
+		m.Context, m.cancel = context.WithDeadline(parent, c.deadline)
+	}
+	if c.ended != nil {
+		m.cancel()
+	}
+	return m
 }
 
 // Err returns why the context has ended, or nil.

@@ -42,7 +42,6 @@ package web
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -60,6 +59,7 @@ type options struct {
 	mounts     []mount
 	cors       *CORS
 	hosts      []string // nil for the default
+	netHTTP2   bool
 }
 
 type mount struct {
@@ -102,10 +102,18 @@ type protocol struct {
 	entering ticket // calls that are entering, on all connections
 }
 
+// WithNetHTTP2 serves HTTP/2 by the engine of net/http, as releases before 0.2 did: it takes four times
+// the CPU for a call over gRPC. It is there in case a client has trouble with tandem's own engine,
+// which we want to know of, and will be removed.
+func WithNetHTTP2() Option { return func(o *options) { o.netHTTP2 = true } }
+
+// netHTTP2 is whether servers of this process have [WithNetHTTP2]. Tests set it.
+var netHTTP2 bool
+
 // New returns the protocol, for [server.WithProtocols].
 func New(opts ...Option) server.Protocol {
 	p := &protocol{
-		opts:     options{idle: defaultIdle, maxHeader: defaultMaxHeader, maxStreams: defaultMaxStreams},
+		opts:     options{netHTTP2: netHTTP2, idle: defaultIdle, maxHeader: defaultMaxHeader, maxStreams: defaultMaxStreams},
 		entering: make(ticket, maxEntering),
 	}
 	for _, o := range opts {
@@ -159,9 +167,6 @@ func (*protocol) Match(first []byte) server.Verdict {
 	return server.NeedMore
 }
 
-// ownHTTP2 is set by tests, to serve HTTP/2 with internal/http2.
-var ownHTTP2 atomic.Bool
-
 // Serve serves the requests of a connection until it ends.
 func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 	h := &conn{
@@ -169,7 +174,7 @@ func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 		all: p.entering, entering: make(ticket, maxEnteringConn),
 		versionKnown: make(chan struct{}), firstRequest: make(chan struct{}), connEnded: make(chan struct{}),
 	}
-	if ownHTTP2.Load() {
+	if !p.opts.netHTTP2 {
 		switch ok, err := h.readPreface(); {
 		case err != nil:
 			return err
