@@ -10,10 +10,14 @@ import (
 type Method struct {
 	slow    atomic.Int32 // how many more quick runs there must be, apart from the reader
 	suspect atomic.Bool  // the last run took long
+
+	runs   atomic.Int64 // by goroutines that read
+	caught atomic.Int64 // value of runs when a run was last caught
 }
 
 const (
 	slowRuns   = 32
+	rareRuns   = 1000                   // a method that is caught less often was interrupted by a busy machine
 	slowWeight = 4                      // how many quick runs make up for one that is not: on a busy machine some are
 	quickTime  = 50 * time.Microsecond  // within which a run is quick
 	longTime   = 200 * time.Microsecond // after which a run is long
@@ -25,12 +29,21 @@ func (m *Method) IsShort() bool { return m.slow.Load() == 0 }
 // Ran notes how long a run in the goroutine that reads took. One long run means little on a busy
 // machine; two in a row mean that the method does not belong there.
 func (m *Method) Ran(took time.Duration) {
+	m.runs.Add(1)
 	long, suspect := took > longTime, m.suspect.Load()
 	if long && suspect {
 		m.slow.Store(slowRuns)
 	}
 	if next := long && !suspect; next != suspect {
 		m.suspect.Store(next)
+	}
+}
+
+// heldUp notes that a run was caught in a goroutine that reads.
+func (m *Method) heldUp() {
+	runs := m.runs.Load()
+	if last := m.caught.Swap(runs); runs-last < rareRuns {
+		m.slow.Store(slowRuns)
 	}
 }
 

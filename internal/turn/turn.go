@@ -48,7 +48,7 @@ func (t *Turn) End(mine uint64) (kept bool) { return t.n.CompareAndSwap(mine, mi
 // GiveUp passes the turn on, if it is still that of the run, which takes long or does not return.
 func (t *Turn) GiveUp(mine uint64) {
 	if t.n.CompareAndSwap(mine, mine+1) { // before it, the next run may set what is read here
-		t.method.slow.Store(slowRuns)
+		t.method.heldUp()
 		t.watch.spawn(t.takeOver)
 	}
 }

@@ -50,7 +50,7 @@ func newReader(t *testing.T) (*reader, *turn.Watch) {
 func TestLongFunctionsLoseTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := newReader(t)
-		for range 1000 {
+		for range 100 {
 			if !r.run(func() { time.Sleep(time.Microsecond) }) {
 				t.Fatal("a short function has lost the turn")
 			}
@@ -74,6 +74,27 @@ func TestLongFunctionsLoseTheTurn(t *testing.T) {
 		}
 		if quick < 10 || quick > 100 {
 			t.Errorf("short again after %d quick runs", quick)
+		}
+	})
+}
+
+// A method that is caught once in many runs stays with the goroutine that reads.
+func TestRareLongRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := newReader(t)
+		for range 2000 {
+			r.method.Ran(time.Microsecond)
+		}
+		if r.run(func() { time.Sleep(20 * time.Millisecond) }) {
+			t.Error("a long function has kept the turn")
+		}
+		if !r.method.IsShort() {
+			t.Error("one of 2,000 runs counts")
+		}
+		synctest.Wait()
+		r.run(func() { time.Sleep(20 * time.Millisecond) })
+		if r.method.IsShort() {
+			t.Error("two runs in a row do not count")
 		}
 	})
 }

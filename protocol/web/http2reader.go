@@ -1,6 +1,7 @@
 package web
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
@@ -16,6 +17,9 @@ type http2Reader struct {
 	todo []*quickCall       // of the last read
 	next int                // the first of todo that has not begun
 	err  error              // why reading ends, when todo is done
+
+	waited bool      // the last read found nothing at first
+	began  time.Time // when the reader last waited or yielded
 }
 
 const http2Buffer = 32 << 10 // takes any frame
@@ -39,10 +43,30 @@ func (r *http2Reader) Take() []byte {
 	return r.buf[:]
 }
 
-// Give takes the buffer back.
+// Give takes the buffer back, as there was nothing to read.
 func (r *http2Reader) Give([]byte) {
+	r.waited = true
+	r.release()
+}
+
+func (r *http2Reader) release() {
 	http2Buffers.Put(r.buf)
 	r.buf = nil
+}
+
+// longestHold is how long a reader runs without waiting or yielding.
+const longestHold = 250 * time.Microsecond
+
+// yield lets other goroutines run when this one has not waited for a while, as the native session's
+// reader does: else the bytes of other connections might stay in the kernel.
+func (r *http2Reader) yield(now time.Time) {
+	switch {
+	case r.waited:
+		r.began = now
+	case now.Sub(r.began) > longestHold:
+		runtime.Gosched()
+		r.began = time.Now()
+	}
 }
 
 // loop reads until the connection ends, or another goroutine reads.
@@ -73,6 +97,7 @@ func (r *http2Reader) loop() {
 // read reads once, and handles the frames that are complete.
 func (r *http2Reader) read() {
 	var n int
+	r.waited = false
 	if r.kept > 0 {
 		n, r.err = r.h.conn.Conn.Read(r.buf[r.kept:])
 	} else {
@@ -84,13 +109,14 @@ func (r *http2Reader) read() {
 		}
 	}
 	if r.kept == 0 && r.buf != nil {
-		r.Give(nil)
+		r.release()
 	}
 }
 
 // receive handles the frames at the beginning of the buffer, to which n bytes were added.
 func (r *http2Reader) receive(n int) error {
 	h, now := r.h, time.Now()
+	r.yield(now)
 	b := r.buf[:r.kept+n]
 	h.machine.Lock()
 	passed := now.Sub(h.calmed).Truncate(calmEvery)
