@@ -94,11 +94,11 @@ type Machine struct {
 	next     uint32    // a client's next stream
 	lastSent uint32    // the last stream in the GOAWAY that was sent
 
-	send      int64      // the connection's window for what this side sends
-	recv      int64      // and for what it receives
-	credit    uint32     // consumed bytes for which no WINDOW_UPDATE was sent
-	resets    [64]uint32 // streams that this side has reset lately
-	nextReset int        // where the next is noted
+	send      int64    // the connection's window for what this side sends
+	recv      int64    // and for what it receives
+	credit    uint32   // consumed bytes for which no WINDOW_UPDATE was sent
+	resets    []uint32 // streams that this side has reset lately, at most keptResets; nil for none
+	nextReset int      // where the next is noted
 
 	calm       int   // frames without a purpose that are allowed
 	progress   int   // bytes of messages since calm was increased

@@ -294,16 +294,22 @@ func (m *Machine) reset(st *Stream, code Code) {
 	m.close(st, code)
 }
 
+// keptResets is of how many streams this side knows that it has reset them.
+const keptResets = 64
+
 // refuse resets a stream that may not be in the table.
 func (m *Machine) refuse(id uint32, code Code) {
 	m.out = appendWord(m.out, frameReset, id, uint32(code))
+	if m.resets == nil {
+		m.resets = make([]uint32, keptResets)
+	}
 	m.resets[m.nextReset] = id
 	m.nextReset = (m.nextReset + 1) % len(m.resets)
 }
 
 // wasReset reports whether this side has reset a stream lately: what the peer has sent before it
 // knew is ignored.
-func (m *Machine) wasReset(id uint32) bool { return slices.Contains(m.resets[:], id) }
+func (m *Machine) wasReset(id uint32) bool { return slices.Contains(m.resets, id) }
 
 func (m *Machine) close(st *Stream, code Code) {
 	st.reset, st.code = true, code

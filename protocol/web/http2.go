@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/http2"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // http2Conn is a connection of HTTP/2: a reader, and a goroutine for each request, round a state
@@ -24,23 +25,23 @@ type http2Conn struct {
 	readErr  error         // why; set before readOver is closed
 
 	// mu is never held during a read, a write or a wait, and is taken after server.Conn's own locks.
-	machine sync.Mutex // guards what follows
-	m       *http2.Machine
-	streams map[*http2Stream]struct{} // whose handlers have not returned
-	err     error                     // why the connection has ended; nil while it lasts
-	waiting []*quickCall              // those whose message had not come when their header had; some have gone on
-	late    *time.Timer               // of beginWaiting; nil until there are any
-	targets map[string]quickTarget    // by path; see quickTarget
-	agent   string                    // the client's name for itself
-	agents  tandem.Metadata           // the metadata of requests that have only that
-	writing bool                      // a goroutine writes, and looks for more when it has written
-	spare   []byte                    // a buffer for Output
-	heard   time.Time                 // when bytes came last
-	calmed  time.Time                 // until when the machine was told of the time that has passed
-	used    time.Time                 // when a request began or ended last
-	asked   time.Time                 // when a PING was sent that has not been answered; zero for none
-	leaving bool                      // no further requests are taken
-	clock   *time.Timer               // of tick
+	machine   sync.Mutex // guards what follows
+	m         *http2.Machine
+	streams   map[*http2Stream]struct{} // whose handlers have not returned
+	err       error                     // why the connection has ended; nil while it lasts
+	waiting   []*quickCall              // those whose message had not come when their header had; some have gone on
+	late      *time.Timer               // of beginWaiting; nil until there are any
+	firstPath string                    // the first path that requests were for
+	first     quickTarget               // and its target
+	targets   map[string]quickTarget    // those of other paths
+	writing   bool                      // a goroutine writes, and looks for more when it has written
+	spare     []byte                    // a buffer for Output
+	heard     time.Time                 // when bytes came last
+	calmed    time.Time                 // until when the machine was told of the time that has passed
+	used      time.Time                 // when a request began or ended last
+	asked     time.Time                 // when a PING was sent that has not been answered; zero for none
+	leaving   bool                      // no further requests are taken
+	clock     *time.Timer               // of tick
 }
 
 // Windows of a connection, as net/http's server has them.
@@ -73,11 +74,35 @@ func (c *conn) readPreface() (bool, error) {
 
 // serveHTTP2 serves a connection whose client has begun with the preface of HTTP/2, until it ends.
 func (p *protocol) serveHTTP2(ctx context.Context, c *conn) (err error) {
-	ctx, cancel := context.WithCancel(context.WithValue(ctx, connKey{}, c.Conn))
+	h := p.newHTTP2Conn(ctx, c)
+	defer func() { err = h.finish() }() // also if a method has ended this goroutine
+	newHTTP2Reader(h).loop()
+	return nil
+}
+
+// connContext is the parent of the requests' contexts.
+type connContext struct {
+	context.Context
+
+	conn *server.Conn
+}
+
+func (c *connContext) Value(key any) any {
+	switch key {
+	case connKey{}:
+		return c.conn
+	case http.LocalAddrContextKey:
+		return c.conn.LocalAddr()
+	}
+	return c.Context.Value(key)
+}
+
+// newHTTP2Conn returns a connection that is ready to be read.
+func (p *protocol) newHTTP2Conn(ctx context.Context, c *conn) *http2Conn {
 	now := time.Now()
 	h := &http2Conn{
-		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()),
-		streams: map[*http2Stream]struct{}{}, heard: now, used: now, calmed: now, readOver: make(chan struct{}),
+		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: &connContext{ctx, c.Conn},
+		heard: now, used: now, calmed: now, readOver: make(chan struct{}),
 		m: http2.NewServer(http2.Config{
 			MaxStreams: uint32(min(p.opts.maxStreams, c.MaxOpenCalls(), maxStreamsEver)), //nolint:gosec // it is small
 			MaxHeader:  uint32(min(p.opts.maxHeader, maxHeaderEver)),                     //nolint:gosec // it is small
@@ -92,15 +117,12 @@ func (p *protocol) serveHTTP2(ctx context.Context, c *conn) (err error) {
 	h.machine.Unlock()
 	c.OnDrain(h.drain)
 	h.flush()
-	defer func() { err = h.finish(cancel) }() // also if a method has ended this goroutine
-	newHTTP2Reader(h).loop()
-	return nil
+	return h
 }
 
 // finish waits until nothing more is read, and ends the connection.
-func (h *http2Conn) finish(cancel func()) error {
+func (h *http2Conn) finish() error {
 	<-h.readOver
-	cancel()
 	h.fail(h.readErr)
 	h.clock.Stop()
 	h.machine.Lock()
@@ -232,6 +254,9 @@ func (h *http2Conn) beginLocked(st *http2.Stream, head *http2.Block, end bool) *
 	s.changed.L = &h.machine
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	st.Owner = s
+	if h.streams == nil {
+		h.streams = map[*http2Stream]struct{}{}
+	}
 	h.streams[s] = struct{}{}
 	return s
 }

@@ -99,6 +99,9 @@ type quickTarget struct {
 // target returns the unary method that requests for a path call, or none if another handler may get
 // them.
 func (h *http2Conn) target(path string) quickTarget {
+	if path == h.firstPath {
+		return h.first
+	}
 	to, ok := h.targets[path]
 	if ok || !h.p.quick || !plainPath(path) {
 		return to
@@ -108,6 +111,9 @@ func (h *http2Conn) target(path string) quickTarget {
 	switch {
 	case to.method == nil || to.method.Kind == tandem.Streaming || !h.p.isOurs(path):
 		return quickTarget{}
+	case h.firstPath == "":
+		h.firstPath, h.first = path, to
+		return to
 	case h.targets == nil, len(h.targets) == maxTargets:
 		h.targets = map[string]quickTarget{}
 	}
@@ -191,7 +197,7 @@ func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) 
 	}
 	switch {
 	case agent >= 0 && md == nil:
-		md = q.h.agentOnly(b.Fields[agent])
+		md = q.h.p.agentOnly(b.Fields[agent])
 	case agent >= 0:
 		md = addField(md, b.Fields[agent])
 	}
@@ -200,12 +206,14 @@ func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) 
 }
 
 // agentOnly returns the metadata of a request that has only the client's name, which most calls of a
-// connection share.
-func (h *http2Conn) agentOnly(f http2.Field) tandem.Metadata {
-	if h.agents == nil || h.agent != f.Value {
-		h.agent, h.agents = f.Value, addField(nil, f)
+// server share.
+func (p *protocol) agentOnly(f http2.Field) tandem.Metadata {
+	if last := p.agent.Load(); last != nil && last.Get(f.Name) == f.Value {
+		return *last
 	}
-	return h.agents
+	md := addField(nil, f)
+	p.agent.Store(&md)
+	return md
 }
 
 // lists reports whether a list with commas has an element.

@@ -125,6 +125,7 @@ func (r *http2Reader) receive(n int) error {
 	h.heard, h.asked = now, time.Time{}
 	used, events, err := h.m.Receive(b)
 	begun, quick := h.handleLocked(events)
+	clear(events) // what they refer to may go when the calls have ended
 	h.Midway(used < len(b) || h.m.Midway())
 	h.machine.Unlock()
 	r.kept = copy(r.buf[:], b[used:])
