@@ -18,7 +18,6 @@ type http2Conn struct {
 	*conn
 
 	p        *protocol
-	peer     *tandem.Peer    // of calls over gRPC
 	ctx      context.Context //nolint:containedctx // the parent of the requests'
 	requests sync.WaitGroup
 	readOver chan struct{} // closed when nothing more is read
@@ -27,21 +26,22 @@ type http2Conn struct {
 	// mu is never held during a read, a write or a wait, and is taken after server.Conn's own locks.
 	machine   sync.Mutex // guards what follows
 	m         *http2.Machine
-	streams   map[*http2Stream]struct{} // whose handlers have not returned
-	err       error                     // why the connection has ended; nil while it lasts
-	waiting   []*quickCall              // those whose message had not come when their header had; some have gone on
-	late      *time.Timer               // of beginWaiting; nil until there are any
-	firstPath string                    // the first path that requests were for
-	first     quickTarget               // and its target
-	targets   map[string]quickTarget    // those of other paths
-	writing   bool                      // a goroutine writes, and looks for more when it has written
-	spare     []byte                    // a buffer for Output
-	heard     time.Time                 // when bytes came last
-	calmed    time.Time                 // until when the machine was told of the time that has passed
-	used      time.Time                 // when a request began or ended last
-	asked     time.Time                 // when a PING was sent that has not been answered; zero for none
-	leaving   bool                      // no further requests are taken
-	clock     *time.Timer               // of tick
+	streams   map[*http2Stream]struct{}     // whose handlers have not returned
+	err       error                         // why the connection has ended; nil while it lasts
+	waiting   []*quickCall                  // those whose message had not come when their header had; some have gone on
+	late      *time.Timer                   // of beginWaiting; nil until there are any
+	firstPath string                        // the first path that requests were for
+	first     quickTarget                   // and its target
+	peers     [overConnect + 1]*tandem.Peer // of quick calls, by format; nil until there are any
+	targets   map[string]quickTarget        // those of other paths
+	writing   bool                          // a goroutine writes, and looks for more when it has written
+	spare     []byte                        // a buffer for Output
+	heard     time.Time                     // when bytes came last
+	calmed    time.Time                     // until when the machine was told of the time that has passed
+	used      time.Time                     // when a request began or ended last
+	asked     time.Time                     // when a PING was sent that has not been answered; zero for none
+	leaving   bool                          // no further requests are taken
+	clock     *time.Timer                   // of tick
 }
 
 // Windows of a connection, as net/http's server has them.
@@ -101,7 +101,7 @@ func (c *connContext) Value(key any) any {
 func (p *protocol) newHTTP2Conn(ctx context.Context, c *conn) *http2Conn {
 	now := time.Now()
 	h := &http2Conn{
-		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: &connContext{ctx, c.Conn},
+		conn: c, p: p, ctx: &connContext{ctx, c.Conn},
 		heard: now, used: now, calmed: now, readOver: make(chan struct{}),
 		m: http2.NewServer(http2.Config{
 			MaxStreams: uint32(min(p.opts.maxStreams, c.MaxOpenCalls(), maxStreamsEver)), //nolint:gosec // it is small

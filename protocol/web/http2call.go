@@ -25,7 +25,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// quickCall is a unary call over gRPC whose request has come whole, in one frame. It needs neither an
+// quickCall is a unary call over gRPC, gRPC-Web or Connect whose message comes in one frame. It needs neither an
 // [http.Request] nor connect, and no goroutine but the call's. Everything else goes the long way, as
 // does what has to be refused.
 //
@@ -38,6 +38,7 @@ type quickCall struct {
 	head    *http2.Block
 	call    tandem.Call
 	codec   tandem.Codec
+	format  quickFormat
 	kind    string // Content-Type of the request, and of the response
 	most    int    // bytes that the message may have
 	message []byte
@@ -49,6 +50,30 @@ type quickCall struct {
 	mu  sync.Mutex    // guards what follows, and head, which is nil when the call has ended
 	own http.Header   // see [Header]; nil until it is asked for
 	req *http.Request // see [Request]; nil until it is asked for
+}
+
+// quickFormat is how messages and errors of a [quickCall] are written.
+type quickFormat uint8
+
+const (
+	overGRPC quickFormat = iota
+	overGRPCWeb
+	overConnect
+)
+
+// quickTypes are the values of Content-Type of quick calls.
+var quickTypes = map[string]struct { //nolint:gochecknoglobals // a table
+	format quickFormat
+	codec  string
+}{
+	"application/grpc":           {overGRPC, "proto"},
+	"application/grpc+proto":     {overGRPC, "proto"},
+	"application/grpc+json":      {overGRPC, "json"},
+	"application/grpc-web":       {overGRPCWeb, "proto"},
+	"application/grpc-web+proto": {overGRPCWeb, "proto"},
+	"application/grpc-web+json":  {overGRPCWeb, "json"},
+	"application/proto":          {overConnect, "proto"},
+	"application/json":           {overConnect, "json"},
 }
 
 // quick returns the call of a request, whose header is ev, if it can be made the quick way as soon as
@@ -63,7 +88,7 @@ func (h *http2Conn) quick(ev *http2.Event) *quickCall {
 		return nil
 	}
 	q := &quickCall{h: h, st: ev.Stream, head: b, waits: true, most: to.method.MaxMessage}
-	q.call.Method, q.call.Idempotent, q.call.Peer = to.name, to.method.Safe, h.peer
+	q.call.Method, q.call.Idempotent = to.name, to.method.Safe
 	timeout, ok := q.readHeader(b)
 	if !ok {
 		return nil
@@ -81,12 +106,20 @@ func (h *http2Conn) quick(ev *http2.Event) *quickCall {
 func (q *quickCall) takeWhole(ev *http2.Event) bool {
 	q.waits = false
 	body := ev.Data
-	if ev.Kind != http2.Body || !ev.End || len(body) < envelopeLen || body[0] != 0 ||
-		int(binary.BigEndian.Uint32(body[1:])) != len(body)-envelopeLen || len(body)-envelopeLen > q.most {
+	if ev.Kind != http2.Body || !ev.End {
 		return false
 	}
-	q.message = append([]byte(nil), body[envelopeLen:]...)
-	q.h.m.Consumed(q.st, len(body))
+	if q.format != overConnect {
+		if len(body) < envelopeLen || body[0] != 0 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-envelopeLen {
+			return false
+		}
+		body = body[envelopeLen:]
+	}
+	if len(body) > q.most {
+		return false
+	}
+	q.message = append([]byte(nil), body...)
+	q.h.m.Consumed(q.st, len(ev.Data))
 	return true
 }
 
@@ -160,38 +193,24 @@ func plainPath(path string) bool {
 func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) {
 	var md tandem.Metadata
 	agent := -1
-	authorized := false
 	for i, f := range b.Fields {
 		switch f.Name {
-		case "content-type":
-			switch q.kind = f.Value; f.Value {
-			case "application/grpc", "application/grpc+proto":
-				q.codec = q.h.p.gateway.codecs["proto"]
-			case "application/grpc+json":
-				q.codec = q.h.p.gateway.codecs["json"]
-			}
-		case "grpc-timeout":
-			if timeout, ok = parseTimeout(f.Value); !ok {
-				return 0, false
-			}
-		case "grpc-accept-encoding":
-			q.gzip = lists(f.Value, "gzip")
-		case "grpc-encoding":
-			if f.Value != "identity" && f.Value != "gzip" {
-				return 0, false
-			}
-		case "expect", "content-length", "trailer":
-			return 0, false
-		case "authorization":
-			if authorized {
-				return 0, false
-			}
-			authorized = true
 		case "user-agent":
 			if agent < 0 {
 				agent = i
 				continue
 			}
+		case "grpc-timeout":
+			timeout, ok = parseTimeout(f.Value)
+		case "connect-timeout-ms":
+			timeout, ok = parseMilliseconds(f.Value)
+		case "authorization":
+			ok = md.Get("authorization") == ""
+		default:
+			ok = q.readField(f)
+		}
+		if !ok {
+			return 0, false
 		}
 		md = addField(md, f)
 	}
@@ -201,8 +220,39 @@ func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) 
 	case agent >= 0:
 		md = addField(md, b.Fields[agent])
 	}
-	q.call.Metadata = md
+	q.call.Metadata, q.call.Peer = md, q.h.peer(q.format)
 	return timeout, q.codec != nil
+}
+
+// readField takes a field of the header; it returns false if the request must go the long way.
+func (q *quickCall) readField(f http2.Field) bool {
+	switch f.Name {
+	case "content-type":
+		kind := quickTypes[f.Value]
+		q.kind, q.format, q.codec = f.Value, kind.format, q.h.p.gateway.codecs[kind.codec]
+		return q.codec != nil
+	case "grpc-accept-encoding":
+		q.gzip = q.gzip || q.format != overConnect && lists(f.Value, "gzip")
+	case "accept-encoding":
+		q.gzip = q.gzip || q.format == overConnect && lists(f.Value, "gzip")
+	case "grpc-encoding":
+		return f.Value == "identity" || f.Value == "gzip" // the prefix of the message says whether it is used
+	case "content-encoding":
+		return f.Value == "identity"
+	case "connect-protocol-version":
+		return f.Value == "1"
+	case "expect", "trailer":
+		return false
+	}
+	return true
+}
+
+// peer returns the peer of calls of a format.
+func (h *http2Conn) peer(f quickFormat) *tandem.Peer {
+	if h.peers[f] == nil {
+		h.peers[f] = peerOf(h.Conn, [...]string{"grpc", "grpc-web", "connect"}[f])
+	}
+	return h.peers[f]
 }
 
 // agentOnly returns the metadata of a request that has only the client's name, which most calls of a
@@ -260,6 +310,13 @@ func parseTimeout(text string) (time.Duration, bool) {
 
 const maxTimeout = time.Duration(1<<63 - 1)
 
+// parseMilliseconds reads Connect's timeout: at most ten digits.
+func parseMilliseconds(text string) (time.Duration, bool) {
+	const longest = 10
+	n, err := strconv.ParseUint(text, 10, 63)
+	return time.Duration(n) * time.Millisecond, err == nil && n > 0 && len(text) <= longest //nolint:gosec // ten digits fit
+}
+
 // run makes the call, and reports whether the calling goroutine still reads the connection; if not,
 // takeOver has been called in the one that does.
 func (q *quickCall) run(takeOver func()) (reads bool) {
@@ -303,17 +360,17 @@ func (*quickCall) Stream() tandem.MessageStream { return nil }
 
 // Answer answers the call. The answers of calls that the reader has made are written together.
 func (q *quickCall) Answer(here bool, err error) {
-	h := q.h
-	var room [4]http2.Field
-	head, body := q.header(room[:0]), []byte(nil)
-	if err == nil {
-		head, body = q.envelope(head)
-	}
-	trailer := q.trailer(err)
 	q.memory.Release()
+	if err != nil && q.format != overGRPC {
+		q.failApart(err)
+		return
+	}
+	h := q.h
+	var room [6]http2.Field
+	head, body, trailer := q.response(room[:0], err)
 	q.giveUpHead().Free()
 	h.machine.Lock()
-	if err != nil {
+	if err != nil || len(body) == 0 && len(trailer) == 0 {
 		h.m.Header(q.st, append(head, trailer...), true)
 	} else {
 		h.m.Header(q.st, head, false)
@@ -334,6 +391,73 @@ func (q *quickCall) Answer(here bool, err error) {
 		h.flush()
 		h.endIfDone()
 	}
+}
+
+// failApart answers a call over Connect or gRPC-Web with an error, as connect writes it: in another
+// goroutine, as that may wait for the client.
+func (q *quickCall) failApart(err error) {
+	q.h.machine.Lock()
+	defer q.h.machine.Unlock()
+	if q.h.err == nil {
+		s := q.longLocked()
+		q.h.requests.Go(func() { q.fail(s, err) })
+	}
+}
+
+// longLocked makes the call a request like others.
+func (q *quickCall) longLocked() *http2Stream {
+	s := q.h.beginLocked(q.st, q.head, true)
+	if gone := q.st.Gone(); gone != nil {
+		s.goneLocked(gone)
+	}
+	return s
+}
+
+func (q *quickCall) fail(s *http2Stream, err error) {
+	defer s.end()
+	w := &http2Response{s: s, header: http.Header{}}
+	fields := http.Header{}
+	addMetadata(fields, q.call.Trailer)
+	setRetryFields(fields, err)
+	req := q.request()
+	limitAnswer(http.NewResponseController(w), req, q.h.Conn, 0)
+	_ = q.h.p.gateway.failures.Write(w, req, toConnect(err, q.responseHeader(), fields)) // an error means that the client is gone
+	w.finish()
+	q.Cancel()
+}
+
+// response returns the header, body and trailer of the response.
+func (q *quickCall) response(room []http2.Field, err error) (head []http2.Field, body []byte, trailer []http2.Field) {
+	head = q.header(room)
+	if err != nil {
+		return head, nil, q.trailer(err)
+	}
+	head, body = q.envelope(head)
+	trailer = q.trailer(nil)
+	switch q.format {
+	case overGRPCWeb:
+		body, trailer = appendTrailer(body, trailer), nil
+	case overConnect:
+		body = body[envelopeLen:]
+		for _, f := range trailer[1:] { // the first is gRPC's status
+			head = append(head, http2.Field{Name: "trailer-" + f.Name, Value: f.Value})
+		}
+		trailer = nil
+	case overGRPC:
+	}
+	return head, body, trailer
+}
+
+// appendTrailer appends the trailer of gRPC-Web, which is a part of the body.
+func appendTrailer(body []byte, trailer []http2.Field) []byte {
+	const flag = 0x80
+	at := len(body)
+	body = append(body, flag, 0, 0, 0, 0)
+	for _, f := range trailer {
+		body = append(append(append(append(body, f.Name...), ": "...), f.Value...), "\r\n"...)
+	}
+	binary.BigEndian.PutUint32(body[at+1:], uint32(len(body)-at-envelopeLen)) //nolint:gosec // a header is smaller than 4 GiB
+	return body
 }
 
 // limitLocked limits the time for a response that the client's window does not take at once.
@@ -359,12 +483,15 @@ func (q *quickCall) envelope(head []http2.Field) ([]http2.Field, []byte) {
 	if q.reply == nil { // nothing was encoded
 		return head, make([]byte, envelopeLen)
 	}
-	b := q.reply.B
+	b, field, flag := q.reply.B, "grpc-encoding", byte(1)
+	if q.format == overConnect {
+		field, flag = "content-encoding", 0
+	}
 	if q.gzip && len(b)-envelopeLen >= compressAbove {
 		if packed, err := q.h.p.gateway.gzip.Compress(make([]byte, envelopeLen), b[envelopeLen:]); err == nil {
 			b = packed
-			b[0] = 1
-			head = append(head, http2.Field{Name: "grpc-encoding", Value: "gzip"})
+			b[0] = flag
+			head = append(head, http2.Field{Name: field, Value: "gzip"})
 		}
 	}
 	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-envelopeLen)) //nolint:gosec // messages are smaller than 4 GiB
@@ -373,8 +500,12 @@ func (q *quickCall) envelope(head []http2.Field) ([]http2.Field, []byte) {
 
 // header appends the header of the response.
 func (q *quickCall) header(to []http2.Field) []http2.Field {
+	accepted := "grpc-accept-encoding"
+	if q.format == overConnect {
+		accepted = "accept-encoding"
+	}
 	to = append(to, http2.Field{Name: ":status", Value: "200"}, http2.Field{Name: "content-type", Value: q.kind},
-		http2.Field{Name: "grpc-accept-encoding", Value: "gzip"})
+		http2.Field{Name: accepted, Value: "gzip"})
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.own != nil {

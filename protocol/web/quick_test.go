@@ -5,9 +5,10 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ type grpcAnswer struct {
 const (
 	together = iota // the header and the message come in one read
 	apart           // the message comes after the header
-	long            // the header says the length of the body, which net/http's and connect's way needs
+	long            // the header announces a trailer, which net/http's and connect's way needs
 )
 
 // callGRPC makes a call with frames of its own.
@@ -41,10 +42,13 @@ func (w *webTest) callGRPC(path string, way int, message []byte, fields ...strin
 	w.must(err)
 	defer c.Close()
 	w.must(c.SetDeadline(time.Now().Add(patience)))
-	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	body := message
+	if !slices.Contains(fields, "application/proto") && !slices.Contains(fields, "application/json") {
+		body = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	}
 	fields = append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "localhost", "te", "trailers"}, fields...)
 	if way == long {
-		fields = append(fields, "content-length", fmt.Sprint(len(body)))
+		fields = append(fields, "trailer", "none")
 	}
 	var out, block bytes.Buffer
 	packer := hpack.NewEncoder(&block)
@@ -92,13 +96,19 @@ func (w *webTest) callGRPC(path string, way int, message []byte, fields ...strin
 	}
 }
 
-// message returns the message of the response, decompressed.
+// message returns the body of the response with its first message decompressed.
 func (a *grpcAnswer) message(t *testing.T) string {
 	t.Helper()
-	if len(a.body) < 5 || a.body[0] != 1 {
+	packed, rest := a.body, ""
+	switch {
+	case a.header["content-encoding"] == "gzip":
+	case len(a.body) > 5 && a.body[0] == 1:
+		n := 5 + binary.BigEndian.Uint32([]byte(a.body[1:5]))
+		packed, rest = a.body[5:n], a.body[n:]
+	default:
 		return a.body
 	}
-	z, err := gzip.NewReader(strings.NewReader(a.body[5:]))
+	z, err := gzip.NewReader(strings.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +116,7 @@ func (a *grpcAnswer) message(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	return string(text) + rest
 }
 
 // said returns the fields of the header and trailer that matter to a client. An error may come in a
@@ -114,7 +124,7 @@ func (a *grpcAnswer) message(t *testing.T) string {
 func (a *grpcAnswer) said() map[string]string {
 	all := maps.Clone(a.header)
 	maps.Copy(all, a.trailer)
-	for _, name := range []string{"date", "content-length", "trailer", "grpc-accept-encoding"} {
+	for _, name := range []string{"date", "content-length", "trailer", "grpc-accept-encoding", "accept-encoding"} {
 		delete(all, name)
 	}
 	return all
@@ -145,7 +155,7 @@ func TestQuickCalls(t *testing.T) {
 		}
 		return wrapperspb.String(strings.Repeat(in.GetValue(), 3)), nil
 	}))
-	grpc := []string{"content-type", "application/grpc"}
+	grpc, grpcWeb, connect := []string{"content-type", "application/grpc"}, []string{"content-type", "application/grpc-web"}, []string{"content-type", "application/proto"}
 	for name, row := range map[string]struct {
 		path, text string
 		fields     []string
@@ -163,13 +173,35 @@ func TestQuickCalls(t *testing.T) {
 		"timeout":    {"/Text/Say", "a", append(grpc, "grpc-timeout", "soon")},
 		"two logins": {"/Text/Say", "a", append(grpc, "authorization", "a", "authorization", "b")},
 		"no message": {"/Text/Say", "\xff\xff", grpc},
+		"length":     {"/Text/Say", "a", append(grpc, "content-length", "8")},
+
+		"web":            {"/Text/Say", "a", append(grpcWeb, "who", "me")},
+		"web proto":      {"/Text/Say", "a", []string{"content-type", "application/grpc-web+proto", "grpc-timeout", "10S"}},
+		"web compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpcWeb, "grpc-accept-encoding", "gzip")},
+		"web error":      {"/Text/Say", "fail", append(grpcWeb, "who", "me")},
+		"web refused":    {"/Text/Say", "a", append(grpcWeb, "who", "nobody")},
+		"web in time":    {"/Text/Say", "wait", append(grpcWeb, "grpc-timeout", "20m")},
+
+		"connect":            {"/Text/Say", "a", append(connect, "connect-protocol-version", "1", "connect-timeout-ms", "10000")},
+		"connect version":    {"/Text/Say", "a", append(connect, "connect-protocol-version", "2")},
+		"connect compressed": {"/Text/Say", strings.Repeat("large", 3000), append(connect, "accept-encoding", "gzip")},
+		"connect large":      {"/Text/Say", strings.Repeat("large", 3000), connect},
+		"connect error":      {"/Text/Say", "fail", append(connect, "who", "me")},
+		"connect refused":    {"/Text/Say", "a", append(connect, "who", "nobody")},
+		"connect in time":    {"/Text/Say", "wait", append(connect, "connect-timeout-ms", "20")},
+		"connect timeout":    {"/Text/Say", "wait", append(connect, "connect-timeout-ms", "soon")},
+		"connect none":       {"/Text/Say", "\xff\xff", connect},
+		"JSON":               {"/Text/Say", "a", []string{"content-type", "application/json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &webTest{T: t, net: w.net, srv: w.srv}
 			message := append([]byte{0x0a}, binary.AppendUvarint(nil, uint64(len(row.text)))...)
 			message = append(message, row.text...)
-			if name == "no message" {
+			if strings.HasSuffix(name, "none") || name == "no message" {
 				message = []byte(row.text)
+			}
+			if name == "JSON" {
+				message = []byte(strconv.Quote(row.text))
 			}
 			want := v.callGRPC(row.path, long, message, row.fields...)
 			for _, way := range []int{together, apart} {
@@ -181,7 +213,7 @@ func TestQuickCalls(t *testing.T) {
 					t.Errorf("the quick way:\n%q\nthe long way:\n%q", got, want)
 				}
 			}
-			if want.said()["grpc-status"] == "" && name != "two logins" {
+			if want.said()["grpc-status"] == "" && slices.Contains(row.fields, "application/grpc") && name != "two logins" {
 				t.Errorf("no status: %v", want.said())
 			}
 		})
