@@ -44,7 +44,7 @@ type quickCall struct {
 	message []byte
 	memory  server.Reservation
 	reply   *buffer.Buffer // with room for the prefix of the message
-	gzip    bool           // the client takes compressed messages
+	gzip    bool           // large responses are compressed
 	waits   bool           // for its message
 
 	mu  sync.Mutex    // guards what follows, and head, which is nil when the call has ended
@@ -231,12 +231,11 @@ func (q *quickCall) readField(f http2.Field) bool {
 		kind := quickTypes[f.Value]
 		q.kind, q.format, q.codec = f.Value, kind.format, q.h.p.gateway.codecs[kind.codec]
 		return q.codec != nil
-	case "grpc-accept-encoding":
-		q.gzip = q.gzip || q.format != overConnect && lists(f.Value, "gzip")
 	case "accept-encoding":
 		q.gzip = q.gzip || q.format == overConnect && lists(f.Value, "gzip")
 	case "grpc-encoding":
-		return f.Value == "identity" || f.Value == "gzip" // the prefix of the message says whether it is used
+		q.gzip = f.Value == "gzip" // see compressedAsAsked; the prefix of the message says whether it is used
+		return q.gzip || f.Value == "identity"
 	case "content-encoding":
 		return f.Value == "identity"
 	case "connect-protocol-version":

@@ -160,24 +160,25 @@ func TestQuickCalls(t *testing.T) {
 		path, text string
 		fields     []string
 	}{
-		"small":      {"/Text/Say", "a", append(grpc, "who", "me")},
-		"proto":      {"/Text/Say", "a", []string{"content-type", "application/grpc+proto", "grpc-timeout", "10S"}},
-		"large":      {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity")},
-		"compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity, deflate, gzip", "grpc-encoding", "gzip")},
-		"binary":     {"/Text/Say", "a", append(grpc, "who-bin", "AAEC")},
-		"error":      {"/Text/Say", "fail", append(grpc, "who", "me")},
-		"refused":    {"/Text/Say", "a", append(grpc, "who", "nobody")},
-		"in time":    {"/Text/Say", "wait", append(grpc, "grpc-timeout", "20m")},
-		"no method":  {"/Text/Missing", "a", grpc},
-		"encoding":   {"/Text/Say", "a", append(grpc, "grpc-encoding", "br")},
-		"timeout":    {"/Text/Say", "a", append(grpc, "grpc-timeout", "soon")},
-		"two logins": {"/Text/Say", "a", append(grpc, "authorization", "a", "authorization", "b")},
-		"no message": {"/Text/Say", "\xff\xff", grpc},
-		"length":     {"/Text/Say", "a", append(grpc, "content-length", "8")},
+		"small":           {"/Text/Say", "a", append(grpc, "who", "me")},
+		"proto":           {"/Text/Say", "a", []string{"content-type", "application/grpc+proto", "grpc-timeout", "10S"}},
+		"large":           {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity")},
+		"gRPC compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity, deflate, gzip", "grpc-encoding", "gzip")},
+		"binary":          {"/Text/Say", "a", append(grpc, "who-bin", "AAEC")},
+		"error":           {"/Text/Say", "fail", append(grpc, "who", "me")},
+		"refused":         {"/Text/Say", "a", append(grpc, "who", "nobody")},
+		"in time":         {"/Text/Say", "wait", append(grpc, "grpc-timeout", "20m")},
+		"no method":       {"/Text/Missing", "a", grpc},
+		"encoding":        {"/Text/Say", "a", append(grpc, "grpc-encoding", "br")},
+		"timeout":         {"/Text/Say", "a", append(grpc, "grpc-timeout", "soon")},
+		"two logins":      {"/Text/Say", "a", append(grpc, "authorization", "a", "authorization", "b")},
+		"no message":      {"/Text/Say", "\xff\xff", grpc},
+		"length":          {"/Text/Say", "a", append(grpc, "content-length", "8")},
 
 		"web":            {"/Text/Say", "a", append(grpcWeb, "who", "me")},
 		"web proto":      {"/Text/Say", "a", []string{"content-type", "application/grpc-web+proto", "grpc-timeout", "10S"}},
-		"web compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpcWeb, "grpc-accept-encoding", "gzip")},
+		"web compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpcWeb, "grpc-accept-encoding", "gzip", "grpc-encoding", "gzip")},
+		"compression":    {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "gzip")},
 		"web error":      {"/Text/Say", "fail", append(grpcWeb, "who", "me")},
 		"web refused":    {"/Text/Say", "a", append(grpcWeb, "who", "nobody")},
 		"web in time":    {"/Text/Say", "wait", append(grpcWeb, "grpc-timeout", "20m")},
@@ -212,6 +213,9 @@ func TestQuickCalls(t *testing.T) {
 				if got, want := quick.message(t), want.message(t); got != want {
 					t.Errorf("the quick way:\n%q\nthe long way:\n%q", got, want)
 				}
+			}
+			if packed := want.header["grpc-encoding"] == "gzip" || want.header["content-encoding"] == "gzip"; packed != strings.HasSuffix(name, " compressed") {
+				t.Errorf("compressed: %v", packed)
 			}
 			if want.said()["grpc-status"] == "" && slices.Contains(row.fields, "application/grpc") && name != "two logins" {
 				t.Errorf("no status: %v", want.said())
