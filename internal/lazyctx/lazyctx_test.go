@@ -42,7 +42,7 @@ func TestEnds(t *testing.T) {
 				}
 				end.by(func() { cancel(errEarly) }, &c)
 				synctest.Wait()
-				if got := c.Err(); got != end.want {
+				if got := c.Err(); !errors.Is(got, end.want) {
 					t.Errorf("%s, asked %v: %v, want %v", name, asked, got, end.want)
 				}
 				select {
@@ -55,7 +55,7 @@ func TestEnds(t *testing.T) {
 						t.Errorf("%s, asked %v: Done is open", name, asked)
 					}
 				}
-				if got := c.Err(); got != end.want {
+				if got := c.Err(); !errors.Is(got, end.want) {
 					t.Errorf("%s, asked %v, again: %v, want %v", name, asked, got, end.want)
 				}
 				if c.Value(key{}) != "value" {
@@ -115,7 +115,7 @@ func TestTogether(t *testing.T) {
 			wg.Go(c.Cancel)
 		}
 		wg.Wait()
-		if c.Err() != context.Canceled {
+		if !errors.Is(c.Err(), context.Canceled) {
 			t.Fatal(c.Err())
 		}
 	}

@@ -81,19 +81,19 @@ func appendEncoded(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 }
 
 func appendEach(c tandem.Codec, dst []byte, values []any) ([]byte, error) {
-	out := append(dst, '[')
+	dst = append(dst, '[')
 	for i, v := range values {
 		if i > 0 {
-			out = append(out, ',')
+			dst = append(dst, ',')
 		}
 		if v == nil {
-			out = append(out, "null"...)
+			dst = append(dst, "null"...)
 			continue
 		}
 		var err error
-		if out, err = codec.Append(c, out, v); err != nil {
+		if dst, err = codec.Append(c, dst, v); err != nil {
 			return nil, err
 		}
 	}
-	return append(out, ']'), nil
+	return append(dst, ']'), nil
 }

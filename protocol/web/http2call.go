@@ -313,7 +313,7 @@ const maxTimeout = time.Duration(1<<63 - 1)
 func parseMilliseconds(text string) (time.Duration, bool) {
 	const longest = 10
 	n, err := strconv.ParseUint(text, 10, 63)
-	return time.Duration(n) * time.Millisecond, err == nil && n > 0 && len(text) <= longest //nolint:gosec // ten digits fit
+	return time.Duration(n) * time.Millisecond, err == nil && n > 0 && len(text) <= longest
 }
 
 // run makes the call, and reports whether the calling goroutine still reads the connection; if not,
@@ -374,7 +374,7 @@ func (q *quickCall) Answer(here bool, err error) {
 	} else {
 		h.m.Header(q.st, head, false)
 		if h.m.Finish(q.st, body, trailer); !q.st.Sent() {
-			q.limitLocked(time.Duration(1 + len(body)/answerPiece))
+			q.limitLocked(1 + len(body)/answerPiece)
 		}
 	}
 	h.m.Done(q.st)
@@ -460,11 +460,11 @@ func appendTrailer(body []byte, trailer []http2.Field) []byte {
 }
 
 // limitLocked limits the time for a response that the client's window does not take at once.
-func (q *quickCall) limitLocked(pieces time.Duration) {
+func (q *quickCall) limitLocked(pieces int) {
 	s := &http2Stream{h: q.h, st: q.st, ended: true, ctx: q, cancel: q.Cancel}
 	s.changed.L = &q.h.machine
 	q.st.Owner = s
-	s.limitLocked(time.Now().Add(pieces * q.h.StallTimeout()))
+	s.limitLocked(time.Now().Add(time.Duration(pieces) * q.h.StallTimeout()))
 }
 
 // giveUpHead returns the header of the request, which [Request] does not use any more.

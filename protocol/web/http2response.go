@@ -25,8 +25,8 @@ type http2Response struct {
 	declared int64       // its length; negative if none is declared
 }
 
-// small is how much of a body is buffered: a response that is smaller gets its length.
-const smallBody = 4 << 10
+// mostBuffered is how much of a body is buffered until Flush: a response that is smaller gets its length.
+const mostBuffered = 32 << 10
 
 // Header returns the header that WriteHeader sends.
 func (w *http2Response) Header() http.Header { return w.header }
@@ -84,7 +84,7 @@ func (w *http2Response) Write(b []byte) (int, error) {
 	if w.head {
 		return len(b), nil
 	}
-	if len(w.buffer)+len(b) <= smallBody {
+	if len(w.buffer)+len(b) <= mostBuffered {
 		w.buffer = append(w.buffer, b...)
 		return len(b), nil
 	}
@@ -106,7 +106,7 @@ func (w *http2Response) FlushError() error {
 		w.sendHeader(false)
 	}
 	b := w.buffer
-	w.buffer = nil
+	w.buffer = b[:0] // send copies what it is given
 	return w.s.send(b)
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/plugin/auth"
 	"github.com/tandem-rpc/tandem/plugin/metrics"
 	"github.com/tandem-rpc/tandem/plugin/trace"
-	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/protocol/rpcx"
+	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -35,9 +36,9 @@ func verify(_ context.Context, token string) (any, error) {
 	return "bench", nil
 }
 
-// Serve serves the method with every protocol, and the defaults of a server.
+// Serve serves the method over rpcx and HTTP, with the defaults of a server.
 func Serve(ln net.Listener, method string) error {
-	opts := []server.Option{server.WithProtocols(all.New()...)}
+	opts := []server.Option{server.WithProtocols(rpcx.New(), web.New())}
 	if load.Named().Has(Guarded) {
 		opts = append(opts, server.WithPlugins(metrics.New(), trace.New(trace.Sample(0.01)), auth.New(auth.Bearer(verify))))
 	}
@@ -66,7 +67,7 @@ func (c Caller) Call(req, reply *message.BenchmarkMessage) error {
 
 // Dial returns a client of a scheme, such as grpc.
 func Dial(scheme, addr, method string) (load.Caller, error) {
-	c, err := client.Dial(scheme+"://"+addr, client.WithProtocols(all.Clients()...))
+	c, err := client.Dial(scheme+"://"+addr, client.WithProtocols(web.GRPC(), web.Connect()))
 	if err != nil {
 		return nil, fmt.Errorf("ours: %w", err)
 	}
