@@ -171,6 +171,7 @@ func TestBrokenProtocol(t *testing.T) {
 		"a late pseudo-field":     {func(p *peer) { p.header(1, true, "a", "x", ":authority", "a") }, "RST 1 PROTOCOL_ERROR"},
 		"an unknown pseudo-field": {func(p *peer) { p.header(1, true, ":what", "x") }, "RST 1 PROTOCOL_ERROR"},
 		"a status":                {func(p *peer) { p.header(1, true, ":status", "200") }, "RST 1 PROTOCOL_ERROR"},
+		"a user":                  {func(p *peer) { p.header(1, true, ":authority", "a@b") }, "RST 1 PROTOCOL_ERROR"},
 		"two paths":               {func(p *peer) { p.header(1, true, ":path", "/x") }, "RST 1 PROTOCOL_ERROR"},
 		"connection":              {func(p *peer) { p.header(1, true, "connection", "close") }, "RST 1 PROTOCOL_ERROR"},
 		"te":                      {func(p *peer) { p.header(1, true, "te", "gzip") }, "RST 1 PROTOCOL_ERROR"},
