@@ -284,6 +284,11 @@ func (m *Machine) readHeader(f *frame) error {
 	}
 	r.stream = 0
 	b, bad := r.finish()
+	if b.TooLarge && !m.client {
+		if err := m.spend(1 + r.bytes/perFrame); err != nil {
+			return err
+		}
+	}
 	return m.onBlock(f.stream, b, r.end, bad)
 }
 
