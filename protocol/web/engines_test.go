@@ -77,6 +77,7 @@ type http2Client struct {
 	first  int64            // the window that streams begin with
 	more   map[uint32]int64 // what windows of streams have got and used
 	frame  uint32           // the largest frame
+	leaves bool             // it has seen enough
 	done   chan struct{}
 }
 
@@ -106,11 +107,11 @@ func (c *http2Client) play(bursts []http2Burst) *http2View {
 	time.Sleep(3 * time.Second) // of the bubble: GOAWAY and the end of the connection may be a second apart
 	synctest.Wait()
 	c.mu.Lock()
-	view := c.view // without what its own end causes
+	c.leaves = true // what its own end causes does not matter
 	c.mu.Unlock()
 	_ = c.conn.Close()
 	<-c.done
-	return &view
+	return &c.view
 }
 
 // grant notes the windows and settings in frames that will be sent.
@@ -147,21 +148,26 @@ func (c *http2Client) read() {
 	defer close(c.done)
 	f := http2.NewFramer(io.Discard, c.conn)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	for {
-		fr, err := f.ReadFrame()
-		c.mu.Lock()
-		if err != nil {
-			c.view.closed = true
-			c.over("closed")
-			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
-				c.wrongf("%v", err)
-			}
-			c.mu.Unlock()
-			return
-		}
-		c.see(fr)
-		c.mu.Unlock()
+	for c.take(f.ReadFrame()) {
 	}
+}
+
+// take notes a frame, or the end of the connection.
+func (c *http2Client) take(fr http2.Frame, err error) (more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.leaves:
+	case err == nil:
+		c.see(fr)
+	default:
+		c.view.closed = true
+		c.over("closed")
+		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
+			c.wrongf("%v", err)
+		}
+	}
+	return err == nil
 }
 
 func (c *http2Client) wrongf(format string, args ...any) {
