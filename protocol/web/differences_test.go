@@ -179,6 +179,16 @@ var http2Endings = []struct {
 			return theirs != nil && theirs.reset != "" || ours != nil && ours.reset != ""
 		})
 	}},
+	{"5.1.1: a new stream's number is larger than all before; net/http forgets those of malformed requests", func(e *http2Ending) bool {
+		return !isError(e.theirs) && isError(e.ours) && e.has(func(f *http2SentFrame) bool {
+			for id, a := range e.theirView.streams {
+				if f.kind == http2.FrameHeaders && f.stream < id && a.isMalformed() && a.status == "" {
+					return true
+				}
+			}
+			return false
+		})
+	}},
 	{"5.1: HEADERS of a stream that has ended are refused when they begin, by net/http when the header is complete", func(e *http2Ending) bool {
 		last := e.frames[max(0, len(e.frames)-1):]
 		return e.theirs == "" && isError(e.ours) && len(last) == 1 && last[0].isHeader() && !last[0].has(http2.FlagHeadersEndHeaders)
@@ -253,6 +263,11 @@ var http2Differences = []http2Difference{
 		copied := *theirs
 		copied.reset = ours.reset
 		return r.reset && copied.String() == ours.String()
+	}},
+	{"RFC 9110, section 8.6: a Content-Length should be sent, and may be left out: unary calls over Connect that take the quick way do", func(_ *http2SentRequest, theirs, ours *http2Answer) bool {
+		a := *theirs
+		a.header = slices.DeleteFunc(slices.Clone(a.header), func(s string) bool { return s == fmt.Sprint("content-length: ", len(theirs.body)) })
+		return theirs.ended && slices.Contains(theirs.header, "content-type: "+asJSON) && a.String() == ours.String()
 	}},
 	{"the same message compresses to other bytes with another writer", func(_ *http2SentRequest, theirs, ours *http2Answer) bool {
 		a, whole := theirs.unzipped()

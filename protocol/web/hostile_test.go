@@ -253,11 +253,13 @@ func (x *http2Attack) run(ctx context.Context, address string, together bool) (r
 	}
 }
 
-// Hostile clients of HTTP/2 lose their connections and are told why; with -own each attack comes on
-// eight connections at once, and all are closed within a second. Meanwhile other clients lose no call,
+// Hostile clients of HTTP/2 lose their connections and are told why. Without the race detector each
+// attack comes on eight connections at once, and all are closed within a second. Meanwhile other clients lose no call,
 // and the server needs little memory.
 func TestHostileHTTP2(t *testing.T) {
-	defer web.UseHTTP2(true)()
+	if *netHTTP2 {
+		t.Skip("net/http does not bound these floods")
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -274,12 +276,12 @@ func TestHostileHTTP2(t *testing.T) {
 	}
 	honestcalls.Beside(t, transport.TCP(), ln.Addr().String(), func() {
 		for name, x := range http2Attacks {
-			t.Run(name, func(t *testing.T) { x.test(t, ln.Addr().String()) })
+			t.Run(name, func(t *testing.T) { x.measureAttack(t, ln.Addr().String()) })
 		}
 	})
 }
 
-func (x *http2Attack) test(t *testing.T, address string) {
+func (x *http2Attack) measureAttack(t *testing.T, address string) {
 	const most = 64 << 20
 	if x.reason == "" {
 		x.reason = "frames that further no message"
@@ -291,7 +293,7 @@ func (x *http2Attack) test(t *testing.T, address string) {
 	watching, watched := context.WithCancel(t.Context())
 	usage := make(chan peak, 1)
 	go func() { usage <- watch(watching) }()
-	took, err := x.repeat(t.Context(), address)
+	took, err := x.repeatAttack(t.Context(), address)
 	watched()
 	used := <-usage
 	t.Logf("%v, %d KiB more memory, %d goroutines", took.Round(time.Millisecond), (int64(used.bytes)-int64(before))>>10, used.goroutines)
@@ -300,13 +302,13 @@ func (x *http2Attack) test(t *testing.T, address string) {
 	}
 }
 
-// repeat makes the attack, again if the connections are not closed within a second: the machine may be
+// repeatAttack makes the attack, again if the connections are not closed within a second: the machine may be
 // busy, so the next ones have more time.
-func (x *http2Attack) repeat(ctx context.Context, address string) (took time.Duration, err error) {
+func (x *http2Attack) repeatAttack(ctx context.Context, address string) (took time.Duration, err error) {
 	const longest = 8 * time.Second
-	attackers, within := 1, longest // with the race detector, see the Makefile
-	if *own {
-		attackers, within = 8, time.Second
+	attackers, within := 8, time.Second
+	if raceEnabled {
+		attackers, within = 1, longest
 	}
 	for ; within <= longest; within *= 2 {
 		if took, err = x.on(ctx, address, attackers, within); err == nil {
@@ -339,11 +341,10 @@ func (x *http2Attack) on(ctx context.Context, address string, attackers int, wit
 
 // A client that grants all windows and does not read loses its connection after the stall timeout.
 func TestHTTP2ClientThatNeverReads(t *testing.T) {
-	for name, own := range map[string]bool{"net/http": false, "internal/http2": true} {
+	for name, opts := range map[string][]web.Option{"net/http": {web.WithNetHTTP2()}, "internal/http2": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				defer web.UseHTTP2(own)()
-				w := newWebTest(t, web.New(), server.WithStallTimeout(time.Second))
+				w := newWebTest(t, web.New(opts...), server.WithStallTimeout(time.Second))
 				w.must(w.srv.RegisterFunc("Long", func(n int) string { return strings.Repeat("x", n) }))
 				c := w.raw("")
 				a := &http2Attacker{}
