@@ -305,9 +305,6 @@ var http2Bugs = []http2Difference{
 		b.header = slices.DeleteFunc(slices.Clone(b.header), func(s string) bool { return s == "content-length: 100000" })
 		return a.String() == b.String()
 	}},
-	{"the quick way answers with the last Content-Type of a request that has several", func(r *http2SentRequest, _, ours *http2Answer) bool {
-		return r.count("content-type") > 1 && ours.status == "200"
-	}},
 }
 
 // isMalformed reports whether this is the reset of a malformed request.
