@@ -174,6 +174,8 @@ func (r *headerReader) finish() (b *Block, bad string) {
 		if b.named&namedStatus == 0 {
 			r.bad = "a response without a status"
 		}
+	case strings.Contains(b.Authority, "@"): // RFC 9113, section 8.3.1
+		r.bad = "an authority with a user"
 	case b.Method == http.MethodConnect:
 		if b.named&(namedScheme|namedPath) != 0 || b.Authority == "" {
 			r.bad = "CONNECT with a scheme or path, or without an authority"
@@ -282,6 +284,11 @@ func (m *Machine) readHeader(f *frame) error {
 	}
 	r.stream = 0
 	b, bad := r.finish()
+	if b.TooLarge && !m.client {
+		if err := m.spend(1 + r.bytes/perFrame); err != nil {
+			return err
+		}
+	}
 	return m.onBlock(f.stream, b, r.end, bad)
 }
 

@@ -31,8 +31,13 @@ const (
 	// progress of its messages allow.
 	calm = 1000
 
-	// perFrame is how many bytes of messages allow one more such frame.
+	// perFrame is how many bytes of messages allow one more such frame, and how many bytes of what is
+	// not used count as one.
 	perFrame = 1 << 10
+
+	// hasty is how much time, as Calm counts it, a request lasts at least that its client cancels and
+	// that counts as one nevertheless.
+	hasty = 2
 )
 
 // Config says what this side allows its peer.
@@ -101,6 +106,7 @@ type Machine struct {
 	nextReset int      // where the next is noted
 
 	calm       int   // frames without a purpose that are allowed
+	time       int   // that has passed, as Calm was told
 	progress   int   // bytes of messages since calm was increased
 	peerFrame  int   // the largest frame that the peer takes
 	peerWindow int64 // the first window of streams on which this side sends
@@ -269,7 +275,7 @@ func (m *Machine) receive(f *frame) error {
 	case framePushPromise:
 		return fatal(ProtocolError, "a push, which this side does not take")
 	}
-	return m.spend(1) // unknown frames are ignored: RFC 9113, section 5.5
+	return m.spend(1 + f.length/perFrame) // unknown frames are ignored: RFC 9113, section 5.5
 }
 
 // spend allows n frames that further no message, or fails: without a bound they would cost a peer
@@ -284,14 +290,20 @@ func (m *Machine) spend(n int) error {
 // earn notes that bytes of messages have come or gone.
 func (m *Machine) earn(bytes int) {
 	if m.progress += bytes; m.progress >= perFrame {
-		m.Calm(m.progress / perFrame)
+		m.allow(m.progress / perFrame)
 		m.progress %= perFrame
 	}
 }
 
-// Calm allows the peer n more frames that further no message: for the time that has passed, or a
-// request that was answered.
-func (m *Machine) Calm(n int) { m.calm = min(m.calm+n, calm) }
+// Calm allows the peer n more frames that further no message, for the time that has passed. Its user
+// decides how much that is for one.
+func (m *Machine) Calm(n int) {
+	m.time += n
+	m.allow(n)
+}
+
+// allow allows the peer n more frames that further no message.
+func (m *Machine) allow(n int) { m.calm = min(m.calm+n, calm) }
 
 func (m *Machine) onSettings(f *frame) error {
 	switch {
@@ -370,7 +382,7 @@ func (m *Machine) onPing(f *frame) error {
 func (m *Machine) Ping(data [8]byte) {
 	if m.err == nil {
 		m.out = append(appendHead(m.out, 8, framePing, 0, 0), data[:]...)
-		m.Calm(1) // for the answer
+		m.allow(1) // for the answer
 	}
 }
 

@@ -14,6 +14,8 @@ type Stream struct {
 	reset     bool // it ended before its messages did
 	done      bool // Done was called
 	undone    bool // it counts in Machine.undone
+	wasted    bool // the work for it does not allow further frames
+	began     int  // when, as Machine.time counts
 	queued    bool // it is in Machine.blocked
 	finishing bool // Finish or CloseSend was called: unsent and trailer are the last
 	window    int64
@@ -110,7 +112,7 @@ func (m *Machine) onRequest(id uint32, b *Block, end bool, bad string) error {
 		m.refuse(id, RefusedStream)
 		return m.spend(1)
 	}
-	st := &Stream{ID: id, begun: true, window: m.peerWindow, recv: int64(m.cfg.Window)}
+	st := &Stream{ID: id, begun: true, window: m.peerWindow, recv: int64(m.cfg.Window), began: m.time, wasted: b.TooLarge}
 	m.streams[id] = st
 	m.live++
 	m.headed(st, b, end)
@@ -158,7 +160,7 @@ func (m *Machine) onData(f *frame) error {
 	if code := st.take(f); code != NoError {
 		m.consume(f.length)
 		m.end(st, code)
-		return nil
+		return m.spend(1)
 	}
 	m.Consumed(st, f.length-len(f.payload)) // padding
 	end := f.has(flagEndStream)
@@ -265,6 +267,7 @@ func (m *Machine) onReset(f *frame) error {
 	}
 	if st := m.streams[f.stream]; st != nil {
 		code := Code(f.payload[0])<<24 | Code(f.payload[1])<<16 | Code(f.payload[2])<<8 | Code(f.payload[3])
+		st.wasted = m.time-st.began < hasty
 		m.drop(st, code)
 	}
 	return m.spend(1)
@@ -272,6 +275,7 @@ func (m *Machine) onReset(f *frame) error {
 
 // end resets a stream because of what its peer has done, and tells this side.
 func (m *Machine) end(st *Stream, code Code) {
+	st.wasted = true
 	m.reset(st, code)
 	m.events = append(m.events, Event{Kind: Reset, Stream: st, Code: code})
 }
@@ -354,7 +358,9 @@ func (m *Machine) Done(st *Stream) {
 		return
 	}
 	st.done = true
-	m.Calm(1)
+	if !st.wasted {
+		m.allow(1)
+	}
 	if st.undone {
 		m.undone--
 	}
