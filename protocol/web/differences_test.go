@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http2"
@@ -269,6 +270,14 @@ var http2Differences = []http2Difference{
 		a.header = slices.DeleteFunc(slices.Clone(a.header), func(s string) bool { return s == fmt.Sprint("content-length: ", len(theirs.body)) })
 		return theirs.ended && slices.Contains(theirs.header, "content-type: "+asJSON) && a.String() == ours.String()
 	}},
+	{"RFC 9110, section 8.6: responses of up to 32 KiB have a Content-Length, net/http's of up to 4 KiB", func(_ *http2SentRequest, theirs, ours *http2Answer) bool {
+		b := *ours
+		b.header = slices.DeleteFunc(slices.Clone(b.header), func(s string) bool {
+			n, err := strconv.Atoi(strings.TrimPrefix(s, "content-length: "))
+			return err == nil && n > 4<<10 && n <= 32<<10
+		})
+		return theirs.ended && theirs.String() == b.String()
+	}},
 	{"the same message compresses to other bytes with another writer", func(_ *http2SentRequest, theirs, ours *http2Answer) bool {
 		a, whole := theirs.unzipped()
 		b, too := ours.unzipped()
@@ -293,17 +302,6 @@ var http2Differences = []http2Difference{
 	}},
 	{"8.3.1: the scheme is not restricted to http and https; net/http refuses others", func(r *http2SentRequest, theirs, _ *http2Answer) bool {
 		return theirs.isMalformed() && r.has(func(f hpack.HeaderField) bool { return f.Name == ":scheme" && f.Value != "http" && f.Value != "https" })
-	}},
-}
-
-// http2Bugs are differences that are faults of internal/http2's shell. A row is to be removed with its
-// fault.
-var http2Bugs = []http2Difference{
-	{"a body whose first part has more than 4 KiB gets no Content-Type, and a HEAD of it a Content-Length", func(_ *http2SentRequest, theirs, ours *http2Answer) bool {
-		a, b := *theirs, *ours
-		a.header = slices.DeleteFunc(slices.Clone(a.header), func(s string) bool { return strings.HasPrefix(s, "content-type: text/plain") })
-		b.header = slices.DeleteFunc(slices.Clone(b.header), func(s string) bool { return s == "content-length: 100000" })
-		return a.String() == b.String()
 	}},
 }
 
@@ -427,7 +425,7 @@ func differAt(r *http2SentRequest, theirs, ours *http2Answer, over int, share bo
 	if a.String() == b.String() {
 		return "", false
 	}
-	for _, d := range slices.Concat(http2Differences, http2Bugs) {
+	for _, d := range http2Differences {
 		if d.same(r, a, b) {
 			return "", true
 		}

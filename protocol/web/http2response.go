@@ -80,6 +80,9 @@ func (w *http2Response) Write(b []byte) (int, error) {
 	case w.declared >= 0 && w.wrote+int64(len(b)) > w.declared:
 		return 0, http.ErrContentLength
 	}
+	if w.wrote == 0 {
+		w.sniff(b)
+	}
 	w.wrote += int64(len(b))
 	if w.head {
 		return len(b), nil
@@ -92,6 +95,13 @@ func (w *http2Response) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), w.s.send(b)
+}
+
+// sniff sets the type of a body that begins so, if no type is set.
+func (w *http2Response) sniff(b []byte) {
+	if len(b) > 0 && w.snapshot["Content-Type"] == nil && w.snapshot.Get("Content-Encoding") == "" {
+		w.snapshot.Set("Content-Type", http.DetectContentType(b))
+	}
 }
 
 // Flush sends what was written.
@@ -114,9 +124,6 @@ func (w *http2Response) FlushError() error {
 func (w *http2Response) sendHeader(end bool) {
 	w.sent = true
 	header := w.snapshot
-	if hasBody(w.status) && len(w.buffer) > 0 && header["Content-Type"] == nil && header.Get("Content-Encoding") == "" {
-		header.Set("Content-Type", http.DetectContentType(w.buffer))
-	}
 	if _, ok := header["Date"]; !ok {
 		header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
@@ -130,7 +137,7 @@ func (w *http2Response) finish() {
 		w.WriteHeader(http.StatusOK)
 	}
 	trailer := w.trailer()
-	if !w.sent && w.declared < 0 && hasBody(w.status) && (w.wrote > 0 || !w.head) {
+	if !w.sent && w.declared < 0 && hasBody(w.status) && (w.wrote > 0 || !w.head) && w.wrote <= mostBuffered {
 		w.snapshot.Set("Content-Length", strconv.FormatInt(w.wrote, 10))
 	}
 	h, s := w.s.h, w.s
