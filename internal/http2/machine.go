@@ -11,6 +11,7 @@ package http2
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -105,6 +106,7 @@ type Machine struct {
 	peerFrame  int   // the largest frame that the peer takes
 	peerWindow int64 // the first window of streams on which this side sends
 	peerMost   int   // streams that the peer allows
+	peerHeader int64 // bytes of the largest header that the peer takes
 
 	out     []byte
 	encoder *hpack.Encoder
@@ -132,7 +134,7 @@ func newMachine(cfg Config) *Machine {
 	cfg.Window, cfg.ConnWindow = min(max(cfg.Window, defaultWindow), largestWindow), min(max(cfg.ConnWindow, defaultWindow), largestWindow)
 	m := &Machine{
 		cfg: cfg, streams: map[uint32]*Stream{}, send: defaultWindow, recv: int64(cfg.ConnWindow), calm: calm,
-		peerFrame: minFrame, peerWindow: defaultWindow, peerMost: 100, // until its settings come
+		peerFrame: minFrame, peerWindow: defaultWindow, peerMost: 100, peerHeader: math.MaxInt64, // until its settings come
 	}
 	m.encoder = hpack.NewEncoder((*output)(m))
 	m.reading.init(int(cfg.MaxHeader))
@@ -205,6 +207,9 @@ func (m *Machine) Receive(b []byte) (n int, events []Event, err error) {
 		}
 	}
 }
+
+// Settled reports whether the peer's first settings have come.
+func (m *Machine) Settled() bool { return m.settled }
 
 // Midway reports whether the peer has begun a preface or a header that it must finish; a frame that
 // has begun is the rest that Receive has not used.
@@ -343,6 +348,8 @@ func (m *Machine) set(id uint16, value uint32) error {
 				return fatal(FlowControlError, "INITIAL_WINDOW_SIZE makes a window larger than 2 GiB")
 			}
 		}
+	case settingMaxHeader:
+		m.peerHeader = int64(value)
 	case settingMaxFrame:
 		if value < minFrame || value > largestFrame {
 			return fatal(ProtocolError, "MAX_FRAME_SIZE is %d", value)

@@ -47,10 +47,19 @@ type clientProtocol struct {
 	http2  bool
 	opts   []connect.ClientOption
 	codecs []tandem.Codec
+
+	dialect dialect // nil for net/http and connect-go instead of internal/http2
 }
 
+// ownHTTP2Calls is whether clients use internal/http2.
+const ownHTTP2Calls = true
+
 func newCalling(name string, http2 bool, opts ...connect.ClientOption) *clientProtocol {
-	return &clientProtocol{name, http2, opts, []tandem.Codec{protobuf.Codec(), codec.JSON()}}
+	c := &clientProtocol{name: name, http2: http2, opts: opts, codecs: []tandem.Codec{protobuf.Codec(), codec.JSON()}}
+	if ownHTTP2Calls && http2 {
+		c.dialect = grpcDialect{}
+	}
+	return c
 }
 
 func (c *clientProtocol) Name() string { return c.name }
@@ -69,6 +78,9 @@ func (c *clientProtocol) Connect(ctx context.Context, r *client.Remote) (client.
 		agreed = state.NegotiatedProtocol
 	}
 	http2 := c.http2 || agreed == "h2"
+	if http2 && c.dialect != nil {
+		return newHTTP2Caller(ctx, c, r, first)
+	}
 	s := httpcalls.New(first, r.Dial, http2)
 	return &caller{Server: s, clientProtocol: c, remote: r, streams: newVersion(http2, agreed != "")}, nil
 }

@@ -1,0 +1,200 @@
+package http2calls
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Conns are the connections to one server: one, and further ones while the server allows no more calls
+// on those that exist. They end when the server can't be connected to, or with Close. They are safe
+// for concurrent use.
+type Conns struct {
+	cfg     Config
+	most    int // connections; calls then wait
+	connect func(context.Context) (net.Conn, error)
+	base    context.Context //nolint:containedctx // of connecting: it ends with Close
+	cancel  context.CancelFunc
+	dials   chan struct{} // has a token while a call connects
+	done    chan struct{}
+	usual   atomic.Pointer[Conn] // that has taken the last call
+
+	goroutines sync.WaitGroup // of all connections, and calls of Add
+
+	mu   sync.Mutex
+	list []*Conn
+	err  error // why no more calls are made
+}
+
+// NewConns returns a server's connections; there is none yet. No more than most are made.
+func NewConns(cfg Config, most int, connect func(context.Context) (net.Conn, error)) *Conns {
+	s := &Conns{cfg: cfg, most: most, connect: connect, dials: make(chan struct{}, 1), done: make(chan struct{})}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Take returns a connection that takes a call, a new one if there is none. The error is that of
+// connecting, or a [*FailedError].
+func (s *Conns) Take(ctx context.Context) (*Conn, error) {
+	if c := s.usual.Load(); c != nil && c.vacant() {
+		return c, nil
+	}
+	c, full := s.find()
+	switch {
+	case c != nil && (!full || s.count() >= s.most):
+		return c, nil
+	case s.Err() != nil:
+		return nil, notTaken(s.Err())
+	}
+	select {
+	case s.dials <- struct{}{}:
+		defer func() { <-s.dials }()
+	case <-ctx.Done():
+		return nil, &FailedError{Err: ctx.Err(), NotExecuted: true}
+	case <-s.done:
+		return nil, notTaken(s.Err())
+	}
+	if c, full := s.find(); c != nil && (!full || s.count() >= s.most) { // it was made meanwhile
+		return c, nil
+	}
+	return s.Connect(ctx)
+}
+
+// find returns a connection that takes a call, or the one with the fewest calls that wait if all are
+// full.
+func (s *Conns) find() (best *Conn, full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(c *Conn) bool { return c.ended() })
+	least := 0
+	for _, c := range s.list {
+		waiting, err := c.load()
+		switch {
+		case err != nil: // it ends with its last call
+		case waiting == 0:
+			s.usual.Store(c)
+			return c, false
+		case best == nil || waiting < least:
+			best, least = c, waiting
+		}
+	}
+	return best, true
+}
+
+func (s *Conns) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.list)
+}
+
+// Connect makes another connection.
+func (s *Conns) Connect(ctx context.Context) (*Conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.base, func() { cancel(ErrClosed) })()
+	nc, err := s.connect(ctx)
+	var c *Conn
+	if err == nil {
+		c, err = s.Add(ctx, nc)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			s.end(err)
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+// Add begins HTTP/2 on a connection that exists, and adds it.
+func (s *Conns) Add(ctx context.Context, nc net.Conn) (*Conn, error) {
+	s.mu.Lock()
+	why := s.err
+	if why == nil {
+		s.goroutines.Add(1)
+		defer s.goroutines.Done()
+	}
+	s.mu.Unlock()
+	if why != nil {
+		_ = nc.Close() // why is the reason
+		return nil, notTaken(why)
+	}
+	c, err := start(ctx, nc, s.cfg, &s.goroutines)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	why = s.err
+	if why == nil {
+		c.mu.Lock()
+		c.extra = len(s.list) > 0
+		c.mu.Unlock()
+		s.list = append(s.list, c)
+		s.usual.Store(c)
+	}
+	s.mu.Unlock()
+	if why != nil {
+		return nil, errors.Join(notTaken(why), c.Close())
+	}
+	return c, nil
+}
+
+func (s *Conns) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+		close(s.done)
+	}
+}
+
+// Done is closed when no more calls are made.
+func (s *Conns) Done() <-chan struct{} { return s.done }
+
+// Err returns why no more calls are made; nil if they are.
+func (s *Conns) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Close ends all connections and their calls, and waits for what they have started.
+func (s *Conns) Close() error {
+	s.end(ErrClosed)
+	s.cancel()
+	s.mu.Lock()
+	list := s.list
+	s.list = nil
+	s.mu.Unlock()
+	for _, c := range list {
+		_ = c.Close() // it returns nil
+	}
+	s.goroutines.Wait()
+	return nil
+}
+
+// ended reports whether the connection has ended.
+func (c *Conn) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// load returns how many calls wait, counting one that would have to, or why no call is taken.
+func (c *Conn) load() (waiting int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.errLocked(); err != nil {
+		return 0, err
+	}
+	if len(c.waiting) == 0 && c.roomLocked() {
+		return 0, nil
+	}
+	return len(c.waiting) + 1, nil
+}
