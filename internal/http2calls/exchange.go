@@ -71,6 +71,7 @@ func (e *FailedError) Unwrap() error { return e.Err }
 var (
 	ErrTooLarge       = errors.New("the response is larger than the limit")
 	ErrHeaderTooLarge = errors.New("the metadata is larger than the server takes")
+	ErrCut            = errors.New("the response ends in the middle of a message")
 	ErrAnswerHeader   = errors.New("the metadata of the response is larger than 1 MiB")
 )
 

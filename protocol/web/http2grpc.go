@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,6 +32,13 @@ type dialect interface {
 	skim(b *http2.Block, trailer bool) bool
 	// response takes the response of a unary call.
 	response(h *http2Caller, r *client.Request, x *http2calls.Exchange) error
+	// begin checks the header of a stream's response, and returns how messages are compressed.
+	begin(head *http2.Block, codec string) (encoding string, err error)
+	// message takes a message of a stream's response. The error says how the stream has ended; it is
+	// io.EOF if without an error.
+	message(m *http2Messages, flags byte, message []byte) ([]byte, error)
+	// end returns how a stream has ended whose response has come to its end.
+	end(call *tandem.Call, head, trailer *http2.Block) error
 }
 
 // grpcDialect is gRPC.
@@ -108,6 +116,21 @@ func (grpcDialect) response(h *http2Caller, r *client.Request, x *http2calls.Exc
 
 func withoutStatus() error {
 	return &tandem.Error{Code: tandem.Internal, Message: "the response has no grpc-status"}
+}
+
+func (grpcDialect) begin(head *http2.Block, codec string) (encoding string, err error) {
+	return grpcHead(head, codec)
+}
+
+func (grpcDialect) message(m *http2Messages, flags byte, message []byte) ([]byte, error) {
+	return m.caller.unpack(message, flags, m.encoding)
+}
+
+func (grpcDialect) end(call *tandem.Call, head, trailer *http2.Block) error {
+	if err := grpcEnd(call, head, trailer, false); err != nil {
+		return err
+	}
+	return io.EOF
 }
 
 // grpcHead checks the header of a response, nil if it says nothing. It returns how messages are
