@@ -17,7 +17,7 @@ type Exchange struct {
 	Header   []http2.Field // of the request
 	Body     []byte        // of the request; it must not be changed until Do has returned
 	MaxBody  int           // bytes of the response's body
-	Envelope bool          // that body is a message after five bytes with its length
+	Envelope bool          // that body, if the status is 200, is a message after five bytes with its length
 	Keep     bool          // keep the response's header and trailer even if they say nothing
 
 	// The response. Head and Trailer are nil if they say nothing but success.
@@ -211,7 +211,7 @@ func (x *Exchange) takeLocked(c *Conn, ev *http2.Event, to **http2.Block, traile
 // add takes a part of the response's body; it reports whether that is within the limit.
 func (x *Exchange) add(b []byte) bool {
 	whole := len(x.Response) + len(b)
-	if x.Envelope && len(x.Response) < envelopeLen && whole >= envelopeLen {
+	if x.Envelope && (x.Head == nil || x.Head.Status == statusOK) && len(x.Response) < envelopeLen && whole >= envelopeLen {
 		var head [envelopeLen]byte
 		copy(head[copy(head[:], x.Response):], b)
 		whole = envelopeLen + int(binary.BigEndian.Uint32(head[1:]))
@@ -229,6 +229,7 @@ func (x *Exchange) add(b []byte) bool {
 }
 
 const (
+	statusOK    = 200
 	envelopeLen = 5
 
 	// firstBody is how much memory a response gets because it says that it is large.

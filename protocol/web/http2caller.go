@@ -81,7 +81,13 @@ func (h *http2Caller) Carry(ctx context.Context, r *client.Request) error {
 	x.Header = h.header(x.Header, r.Call, true)
 	x.Keep = r.Call.Codec == "json"
 	h.dialect.request(x, argument, h.remote.MaxMessage)
-	if err := h.do(ctx, x); err != nil {
+	err = h.do(ctx, x)
+	if err != nil && x.Head != nil && tandem.CodeOf(err) == tandem.ResourceExhausted {
+		if _, bad := h.dialect.begin(x.Head, r.Call.Codec); bad != nil {
+			return bad // what looks too large is no message
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return h.dialect.response(h, r, x)
