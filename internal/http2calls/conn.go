@@ -31,6 +31,8 @@ const (
 	// connWindow bounds nothing but what the kernel has: a call's response is taken as it arrives.
 	connWindow = 1 << 30
 	callWindow = 4 << 20
+
+	batch = 16 // events that are handled together: their headers use the same memory again
 )
 
 // Config is what connections have in common.
@@ -64,6 +66,7 @@ type Conn struct {
 	extra   bool    // it ends when it is idle
 	writer  writer
 	health  health
+	expiry  expiry
 	calmed  time.Time // until when the machine was told of the time that has passed
 	used    time.Time // when a call ended last
 
@@ -88,7 +91,7 @@ func start(ctx context.Context, nc net.Conn, cfg Config, all *sync.WaitGroup) (*
 		together = windows * window
 	}
 	c.writer.busy = true // until settings have been exchanged
-	c.m = http2.NewClient(http2.Config{MaxHeader: maxHeader, Window: window, ConnWindow: together})
+	c.m = http2.NewClient(http2.Config{MaxHeader: maxHeader, Window: window, ConnWindow: together, Batch: batch})
 	c.health.heard = now
 	if err := c.greet(ctx, nc); err != nil {
 		_ = nc.Close()
@@ -185,6 +188,7 @@ func (c *Conn) fail(err error) {
 	}
 	c.err = err
 	c.health.stopLocked()
+	c.expiry.stopLocked()
 	c.m.Each(func(st *http2.Stream) {
 		if o, ok := st.Owner.(owner); ok {
 			o.lostLocked(err, c.writer.reached)

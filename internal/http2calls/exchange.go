@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/deadline"
 	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
@@ -26,6 +27,7 @@ type Exchange struct {
 	Response      []byte
 
 	st      *http2.Stream
+	expires time.Time
 	headEnd uint64 // of the request, in bytes as Conn.positionLocked counts
 	headed  bool   // a part of the response has come
 	over    bool
@@ -92,16 +94,24 @@ func (c *Conn) Do(ctx context.Context, x *Exchange) error {
 	c.m.Finish(st, x.Body, nil)
 	c.m.Calm(openCalm)
 	c.watchLocked()
+	parent, at := deadline.Split(ctx)
+	x.expires = at
+	c.expireLocked(at)
 	lead := c.leadLocked()
 	c.mu.Unlock()
 	if lead {
 		c.write(true)
 	}
+	done := parent.Done()
+	if done == nil {
+		<-x.done
+		return x.err
+	}
 	select {
 	case <-x.done:
 		return x.err
-	case <-ctx.Done():
-		return c.leave(ctx, x)
+	case <-done:
+		return c.leave(parent, x)
 	}
 }
 
@@ -116,15 +126,21 @@ func (c *Conn) leave(ctx context.Context, x *Exchange) error {
 		<-x.done
 		return x.err
 	}
-	c.m.Cancel(x.st, http2.Cancel)
-	err := &FailedError{Err: ctx.Err(), NotExecuted: x.headEnd > c.writer.reached, Answered: x.answered()}
-	x.overLocked(c)
+	err := x.givenUpLocked(c, ctx.Err())
 	c.grantLocked()
 	lead := c.leadLocked()
 	c.mu.Unlock()
 	if lead {
 		c.write(false)
 	}
+	return err
+}
+
+// givenUpLocked ends a call whose caller does not wait any more, and returns its error.
+func (x *Exchange) givenUpLocked(c *Conn, why error) error {
+	c.m.Cancel(x.st, http2.Cancel)
+	err := &FailedError{Err: why, NotExecuted: x.headEnd > c.writer.reached, Answered: x.answered()}
+	x.overLocked(c)
 	return err
 }
 
@@ -240,7 +256,8 @@ func (x *Exchange) lostLocked(err error, reached uint64) {
 	if x.over {
 		return
 	}
-	x.over, x.st = true, nil
+	x.over = true
+	x.st.Owner, x.st = nil, nil
 	never := x.headEnd > reached
 	x.err = &FailedError{Err: err, NotExecuted: never, NotTaken: never, Answered: x.answered()}
 	x.done <- struct{}{}

@@ -92,8 +92,7 @@ func (c *Conn) receive(n int) error {
 	c.m.Calm(int(passed / calmEvery))
 	c.calmed = c.calmed.Add(passed)
 	c.health.heardLocked(now)
-	used, events, err := c.m.Receive(c.buf[:c.kept+n])
-	c.handleLocked(events)
+	used, err := c.takeInLocked(c.buf[:c.kept+n])
 	c.grantLocked()
 	if err == nil && c.m.Closed() && c.m.Streams() == 0 {
 		err = errAway
@@ -111,6 +110,18 @@ func (c *Conn) receive(n int) error {
 		c.write(len(woken) > 0) // those that were woken may call again
 	}
 	return err
+}
+
+// takeInLocked handles the complete frames at the beginning of b.
+func (c *Conn) takeInLocked(b []byte) (used int, err error) {
+	for {
+		n, events, err := c.m.Receive(b[used:])
+		used += n
+		c.handleLocked(events)
+		if err != nil || len(events) < batch {
+			return used, err
+		}
+	}
 }
 
 // handleLocked passes events to the streams that they are of.
