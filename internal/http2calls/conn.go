@@ -44,6 +44,8 @@ type Config struct {
 	// Stall is how long the server may read nothing while there is something to write, and how long
 	// it may take to answer a PING.
 	Stall time.Duration
+	// Lasting says that Conns do not end when the server can't be connected to.
+	Lasting bool
 	// Skim reports whether a header, or a trailer, says nothing but success, so that it need not be
 	// kept. It runs with the connection's lock held.
 	Skim func(b *http2.Block, trailer bool) bool

@@ -10,7 +10,7 @@ import (
 )
 
 // Conns are the connections to one server: one, and further ones while the server allows no more calls
-// on those that exist. They end when the server can't be connected to, or with Close. They are safe
+// on those that exist. They end when the server can't be connected to, unless Config.Lasting is set, or with Close. They are safe
 // for concurrent use.
 type Conns struct {
 	cfg     Config
@@ -101,7 +101,7 @@ func (s *Conns) Connect(ctx context.Context) (*Conn, error) {
 		c, err = s.Add(ctx, nc)
 	}
 	if err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !s.cfg.Lasting {
 			s.end(err)
 		}
 		return nil, err

@@ -56,8 +56,12 @@ const ownHTTP2Calls = true
 
 func newCalling(name string, http2 bool, opts ...connect.ClientOption) *clientProtocol {
 	c := &clientProtocol{name: name, http2: http2, opts: opts, codecs: []tandem.Codec{protobuf.Codec(), codec.JSON()}}
-	if ownHTTP2Calls && http2 {
+	switch {
+	case !ownHTTP2Calls:
+	case http2:
 		c.dialect = grpcDialect{}
+	default:
+		c.dialect = connectDialect{}
 	}
 	return c
 }
@@ -79,10 +83,14 @@ func (c *clientProtocol) Connect(ctx context.Context, r *client.Remote) (client.
 	}
 	http2 := c.http2 || agreed == "h2"
 	if http2 && c.dialect != nil {
-		return newHTTP2Caller(ctx, c, r, first)
+		return connectHTTP2(ctx, c, r, first)
 	}
 	s := httpcalls.New(first, r.Dial, http2)
-	return &caller{Server: s, clientProtocol: c, remote: r, streams: newVersion(http2, agreed != "")}, nil
+	calls := &caller{Server: s, clientProtocol: c, remote: r, streams: newVersion(http2, agreed != "")}
+	if c.dialect != nil {
+		calls.http2 = newHTTP2Caller(c, r, "http")
+	}
+	return calls, nil
 }
 
 // caller makes calls to one server.
@@ -92,6 +100,16 @@ type caller struct {
 
 	remote  *client.Remote
 	streams *version
+	http2   *http2Caller // for streams, if the server supports HTTP/2; nil without a dialect
+}
+
+// Close ends the calls in flight, and all connections.
+func (c *caller) Close() error {
+	err := c.Server.Close()
+	if c.http2 != nil {
+		err = errors.Join(err, c.http2.Close())
+	}
+	return err
 }
 
 // Carry makes a call.

@@ -41,8 +41,11 @@ type clientStream struct {
 // CarryStream opens a stream.
 func (c *caller) CarryStream(ctx context.Context, r *client.Request) (client.Messages, error) {
 	over, err := c.streams.httpClient(ctx, c)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case over == nil:
+		return c.http2.CarryStream(ctx, r)
 	}
 	for tries := 1; ; tries++ {
 		s, err := c.begin(ctx, over)

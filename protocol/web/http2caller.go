@@ -43,25 +43,30 @@ type http2Caller struct {
 	paths   pathCache
 }
 
-// newHTTP2Caller begins HTTP/2 on a connection that has been made.
-func newHTTP2Caller(ctx context.Context, c *clientProtocol, r *client.Remote, first net.Conn) (client.Carrier, error) {
+// connectHTTP2 begins HTTP/2 on a connection that has been made.
+func connectHTTP2(ctx context.Context, c *clientProtocol, r *client.Remote, first net.Conn) (client.Carrier, error) {
 	scheme := "http"
 	if transport.TLSState(first) != nil {
 		scheme = "https"
 	}
-	h := &http2Caller{
+	h := newHTTP2Caller(c, r, scheme)
+	if _, err := h.Add(ctx, first); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// newHTTP2Caller returns a caller without connections.
+func newHTTP2Caller(c *clientProtocol, r *client.Remote, scheme string) *http2Caller {
+	return &http2Caller{
 		clientProtocol: c, remote: r, gzip: compress.Gzip(),
 		Conns:   http2calls.NewConns(http2calls.Config{Stall: writeStall, Skim: c.dialect.skim}, maxCallConns, r.Dial),
-		streams: http2calls.NewConns(http2calls.Config{Stall: writeStall, Window: max(r.StreamWindow, 1)}, maxStreamConns, r.Dial),
+		streams: http2calls.NewConns(http2calls.Config{Stall: writeStall, Window: max(r.StreamWindow, 1), Lasting: true}, maxStreamConns, r.Dial),
 		fields: [4]http2.Field{
 			{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: scheme},
 			{Name: ":authority", Value: httpcalls.Host(r.Endpoint.Address)}, {Name: "user-agent", Value: c.dialect.agent()},
 		},
 	}
-	if _, err := h.Add(ctx, first); err != nil {
-		return nil, errors.Join(err, h.Close())
-	}
-	return h, nil
 }
 
 // Close ends all connections.
@@ -83,7 +88,7 @@ func (h *http2Caller) Carry(ctx context.Context, r *client.Request) error {
 	h.dialect.request(x, argument, h.remote.MaxMessage)
 	err = h.do(ctx, x)
 	if err != nil && x.Head != nil && tandem.CodeOf(err) == tandem.ResourceExhausted {
-		if _, bad := h.dialect.begin(x.Head, r.Call.Codec); bad != nil {
+		if bad := h.dialect.check(x.Head, r.Call.Codec); bad != nil {
 			return bad // what looks too large is no message
 		}
 	}

@@ -32,6 +32,8 @@ type dialect interface {
 	skim(b *http2.Block, trailer bool) bool
 	// response takes the response of a unary call.
 	response(h *http2Caller, r *client.Request, x *http2calls.Exchange) error
+	// check returns why the header of a unary call's response is no good one, or nil.
+	check(head *http2.Block, codec string) error
 	// begin checks the header of a stream's response, and returns how messages are compressed.
 	begin(head *http2.Block, codec string) (encoding string, err error)
 	// message takes a message of a stream's response. The error says how the stream has ended; it is
@@ -116,6 +118,11 @@ func (grpcDialect) response(h *http2Caller, r *client.Request, x *http2calls.Exc
 
 func withoutStatus() error {
 	return &tandem.Error{Code: tandem.Internal, Message: "the response has no grpc-status"}
+}
+
+func (grpcDialect) check(head *http2.Block, codec string) error {
+	_, err := grpcHead(head, codec)
+	return err
 }
 
 func (grpcDialect) begin(head *http2.Block, codec string) (encoding string, err error) {
