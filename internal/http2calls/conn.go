@@ -32,6 +32,9 @@ const (
 	connWindow = 1 << 30
 	callWindow = 4 << 20
 
+	// leastWindow is what a server may send before it knows a smaller window (RFC 9113, section 6.9.2).
+	leastWindow = 1<<16 - 1
+
 	batch = 16 // events that are handled together: their headers use the same memory again
 )
 
@@ -89,7 +92,7 @@ func start(ctx context.Context, nc net.Conn, cfg Config, all *sync.WaitGroup) (*
 	c := &Conn{cfg: cfg, all: all, done: make(chan struct{}), calmed: now, used: now}
 	window, together := uint32(callWindow), uint32(connWindow)
 	if cfg.Window > 0 {
-		window = uint32(min(cfg.Window, connWindow/windows)) //nolint:gosec // it is positive
+		window = uint32(min(max(cfg.Window, leastWindow), connWindow/windows)) //nolint:gosec // it is positive
 		together = windows * window
 	}
 	c.writer.busy = true // until settings have been exchanged
@@ -120,25 +123,36 @@ func (c *Conn) begin(f func()) {
 // windows is how many streams' windows fit into that of a connection.
 const windows = 16
 
-// greet exchanges settings.
+// past is a deadline that has passed.
+var past = time.Unix(1, 0) //nolint:gochecknoglobals // it is not changed
+
+// greet exchanges settings. It reads while it writes: the server may do the same.
 func (c *Conn) greet(ctx context.Context, nc net.Conn) error {
-	past := time.Unix(1, 0)
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(past) })
 	defer stop()
-	err := c.exchangeSettings(nc)
+	wrote := make(chan error, 1)
+	b := c.m.Take(nil)
+	go func() {
+		_, err := nc.Write(b)
+		wrote <- err
+	}()
+	err := c.readSettings(nc)
+	if err != nil {
+		_ = nc.SetDeadline(past) // the write is in vain
+	}
+	if failed := <-wrote; err == nil {
+		err = failed
+	}
 	switch {
 	case !stop():
-		return fmt.Errorf("HTTP/2: the server's settings: %w", context.Cause(ctx))
+		return fmt.Errorf("HTTP/2: the server's settings: %w", ctx.Err())
 	case err != nil:
 		return fmt.Errorf("HTTP/2: the server's settings: %w", err)
 	}
 	return nil
 }
 
-func (c *Conn) exchangeSettings(nc net.Conn) error {
-	if _, err := nc.Write(c.m.Take(nil)); err != nil {
-		return err
-	}
+func (c *Conn) readSettings(nc net.Conn) error {
 	c.makeRoom()
 	for !c.m.Settled() {
 		n, err := nc.Read(c.buf[c.kept:])

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
 // Conns are the connections to one server: one, and further ones while the server allows no more calls
@@ -22,6 +24,7 @@ type Conns struct {
 	done    chan struct{}
 	usual   atomic.Pointer[Conn] // that has taken the last call
 
+	exchanges  sync.Pool
 	goroutines sync.WaitGroup // of all connections, and calls of Add
 
 	mu   sync.Mutex
@@ -36,9 +39,41 @@ func NewConns(cfg Config, most int, connect func(context.Context) (net.Conn, err
 	return s
 }
 
-// Take returns a connection that takes a call, a new one if there is none. The error is that of
-// connecting, or a [*FailedError].
-func (s *Conns) Take(ctx context.Context) (*Conn, error) {
+// maxTries is how many connections a call tries that are about to end.
+const maxTries = 3
+
+// Do makes a call. The error is as that of [Conn.Do].
+func (s *Conns) Do(ctx context.Context, x *Exchange) error {
+	return s.try(ctx, func(c *Conn) error { return c.Do(ctx, x) })
+}
+
+// Open begins a stream, as [Conn.Open] does.
+func (s *Conns) Open(ctx context.Context, header []http2.Field, limit int) (st *Stream, err error) {
+	err = s.try(ctx, func(c *Conn) error {
+		st, err = c.Open(ctx, header, limit)
+		return err
+	})
+	return st, err
+}
+
+// try calls f with a connection, and with others if that does not take the call.
+func (s *Conns) try(ctx context.Context, f func(c *Conn) error) error {
+	for tries := 1; ; tries++ {
+		c, err := s.take(ctx)
+		if err != nil {
+			return err
+		}
+		err = f(c)
+		failed, ok := err.(*FailedError) //nolint:errorlint // it is not wrapped
+		if !ok || !failed.NotTaken || tries == maxTries || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// take returns a connection that takes a call, a new one if there is none. The error is a
+// [*FailedError].
+func (s *Conns) take(ctx context.Context) (*Conn, error) {
 	if c := s.usual.Load(); c != nil && c.vacant() {
 		return c, nil
 	}
@@ -90,7 +125,7 @@ func (s *Conns) count() int {
 	return len(s.list)
 }
 
-// Connect makes another connection.
+// Connect makes another connection. The error is a [*FailedError].
 func (s *Conns) Connect(ctx context.Context) (*Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -104,7 +139,7 @@ func (s *Conns) Connect(ctx context.Context) (*Conn, error) {
 		if ctx.Err() == nil && !s.cfg.Lasting {
 			s.end(err)
 		}
-		return nil, err
+		return nil, &FailedError{Err: err, NotExecuted: true}
 	}
 	return c, nil
 }

@@ -33,24 +33,36 @@ type Exchange struct {
 	over    bool
 	err     error
 	done    chan struct{} // gets a token when the response is complete, or will not be
+	pool    *sync.Pool    // that it belongs to, not the process's: a test's channels must stay in it
 }
 
 // maxKept is the largest Body whose memory is used again.
 const maxKept = 16 << 10
 
-var exchanges = sync.Pool{New: func() any { return &Exchange{done: make(chan struct{}, 1)} }} //nolint:gochecknoglobals // a pool
-
 // NewExchange returns an empty Exchange.
-func NewExchange() *Exchange { return exchanges.Get().(*Exchange) } //nolint:forcetypeassert // the pool has no other type
+func NewExchange() *Exchange { return &Exchange{done: make(chan struct{}, 1)} }
+
+// Exchange returns an empty Exchange, which Release gives back.
+func (s *Conns) Exchange() *Exchange {
+	if x, ok := s.exchanges.Get().(*Exchange); ok {
+		return x
+	}
+	x := NewExchange()
+	x.pool = &s.exchanges
+	return x
+}
 
 // Release gives an Exchange back. Response still belongs to the caller; Head and Trailer do not.
 func (x *Exchange) Release() {
+	if x.pool == nil {
+		return
+	}
 	clear(x.Header)
-	*x = Exchange{Header: x.Header[:0], Body: x.Body[:0], done: x.done}
+	*x = Exchange{Header: x.Header[:0], Body: x.Body[:0], done: x.done, pool: x.pool}
 	if cap(x.Body) > maxKept {
 		x.Body = nil
 	}
-	exchanges.Put(x)
+	x.pool.Put(x)
 }
 
 // FailedError is why a call got no response.
@@ -139,12 +151,13 @@ func (c *Conn) leave(ctx context.Context, x *Exchange) error {
 // givenUpLocked ends a call whose caller does not wait any more, and returns its error.
 func (x *Exchange) givenUpLocked(c *Conn, why error) error {
 	c.m.Cancel(x.st, http2.Cancel)
-	err := &FailedError{Err: why, NotExecuted: x.headEnd > c.writer.reached, Answered: x.answered()}
+	err := &FailedError{Err: why, NotExecuted: x.headEnd > c.writer.reached, Answered: x.Answered()}
 	x.overLocked(c)
 	return err
 }
 
-func (x *Exchange) answered() bool { return x.headed }
+// Answered reports whether a part of the response has come.
+func (x *Exchange) Answered() bool { return x.headed }
 
 // overLocked notes that the call is over.
 func (x *Exchange) overLocked(c *Conn) {
@@ -189,7 +202,7 @@ func (x *Exchange) eventLocked(c *Conn, ev *http2.Event) {
 			}
 		}
 	case http2.Reset:
-		x.finishLocked(c, resetError(c, ev.Code, x.answered()))
+		x.finishLocked(c, resetError(c, ev.Code, x.Answered()))
 		return
 	case http2.Writable, http2.Acked, http2.Away:
 		return
@@ -259,6 +272,6 @@ func (x *Exchange) lostLocked(err error, reached uint64) {
 	x.over = true
 	x.st.Owner, x.st = nil, nil
 	never := x.headEnd > reached
-	x.err = &FailedError{Err: err, NotExecuted: never, NotTaken: never, Answered: x.answered()}
+	x.err = &FailedError{Err: err, NotExecuted: never, NotTaken: never, Answered: x.Answered()}
 	x.done <- struct{}{}
 }

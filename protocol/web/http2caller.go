@@ -81,12 +81,14 @@ func (h *http2Caller) Carry(ctx context.Context, r *client.Request) error {
 	if err := httpcalls.Check(r.Call.Metadata, true); err != nil {
 		return err
 	}
-	x := http2calls.NewExchange()
+	x := h.Exchange()
 	defer x.Release()
 	x.Header = h.header(x.Header, r.Call, true)
 	x.Keep = r.Call.Codec == "json"
 	h.dialect.request(x, argument, h.remote.MaxMessage)
-	err = h.do(ctx, x)
+	if err = h.Do(ctx, x); err != nil {
+		err = h.failed(ctx, err)
+	}
 	if err != nil && x.Head != nil && tandem.CodeOf(err) == tandem.ResourceExhausted {
 		if bad := h.dialect.check(x.Head, r.Call.Codec); bad != nil {
 			return bad // what looks too large is no message
@@ -96,30 +98,6 @@ func (h *http2Caller) Carry(ctx context.Context, r *client.Request) error {
 		return err
 	}
 	return h.dialect.response(h, r, x)
-}
-
-// do makes the exchange on a connection that takes it.
-func (h *http2Caller) do(ctx context.Context, x *http2calls.Exchange) error {
-	for tries := 1; ; tries++ {
-		c, err := h.Take(ctx)
-		if err != nil {
-			return notConnected(err)
-		}
-		if err = c.Do(ctx, x); err == nil {
-			return nil
-		}
-		if tries == maxTries || ctx.Err() != nil || !isNotTaken(err) {
-			return h.failed(ctx, err)
-		}
-	} // the connection that was used was about to end: try again
-}
-
-// maxTries is how many connections a call tries that are about to end.
-const maxTries = 3
-
-func isNotTaken(err error) bool {
-	failed, ok := errors.AsType[*http2calls.FailedError](err)
-	return ok && failed.NotTaken
 }
 
 // header appends the header of a request.
@@ -199,14 +177,6 @@ func appendEnvelope(b []byte, message []byte) []byte {
 	return append(b, message...)
 }
 
-// notConnected converts the error of a call for which there was no connection.
-func notConnected(err error) error {
-	if failed, ok := errors.AsType[*http2calls.FailedError](err); ok {
-		return transportError(failed)
-	}
-	return notSent(err)
-}
-
 // failed converts the error of a call that has no response.
 func (h *http2Caller) failed(ctx context.Context, err error) error {
 	failed, ok := errors.AsType[*http2calls.FailedError](err)
@@ -236,7 +206,7 @@ func tooLarge(limit int) error {
 
 // transportError converts the error of a connection or stream.
 func transportError(failed *http2calls.FailedError) error {
-	e := &tandem.Error{Code: tandem.Unavailable, NotExecuted: failed.NotExecuted}
+	e := *tandem.AsError(failed.Err)
 	switch {
 	case errors.Is(failed.Err, context.DeadlineExceeded):
 		e.Code, e.Message = tandem.DeadlineExceeded, noAnswer
@@ -245,12 +215,12 @@ func transportError(failed *http2calls.FailedError) error {
 	case failed.Reset:
 		e.Code, e.Message = resetCode(failed.Code), failed.Error()
 	case failed.Answered:
-		e = tandem.Errorf(tandem.Unavailable, "the connection was lost before the end of the answer: %w", failed.Err)
-	default:
-		e = tandem.Errorf(tandem.Unavailable, "%w", failed.Err)
-		e.NotExecuted = failed.NotExecuted
+		e = *tandem.Errorf(tandem.Unavailable, "the connection was lost before the end of the answer: %w", failed.Err)
+	case e.Code == tandem.Unknown:
+		e = *tandem.Errorf(tandem.Unavailable, "%w", failed.Err)
 	}
-	return e
+	e.NotExecuted = failed.NotExecuted
+	return &e
 }
 
 // resetCode returns the code of a stream that the server has reset, as gRPC maps it.
@@ -271,9 +241,12 @@ func resetCode(code http2.Code) tandem.Code {
 
 // Ping calls a method that no server has; any response counts as success.
 func (h *http2Caller) Ping(ctx context.Context) error {
-	x := http2calls.NewExchange()
+	x := h.Exchange()
 	defer x.Release()
 	x.Header = h.header(x.Header, &tandem.Call{Method: "rpc.ping"}, true)
 	h.dialect.request(x, nil, h.remote.MaxMessage)
-	return h.do(ctx, x)
+	if err := h.Do(ctx, x); err != nil && !x.Answered() {
+		return h.failed(ctx, err)
+	}
+	return nil
 }

@@ -30,20 +30,11 @@ func (h *http2Caller) CarryStream(ctx context.Context, r *client.Request) (clien
 	if err := httpcalls.Check(r.Call.Metadata, true); err != nil {
 		return nil, err
 	}
-	header := h.header(nil, r.Call, false)
-	for tries := 1; ; tries++ {
-		c, err := h.streams.Take(ctx)
-		if err != nil {
-			return nil, notConnected(err)
-		}
-		st, err := c.Open(ctx, header, h.remote.MaxMessage)
-		if err == nil {
-			return &http2Messages{Stream: st, caller: h, ctx: ctx, call: &tandem.Call{Codec: r.Call.Codec}}, nil
-		}
-		if tries == maxTries || ctx.Err() != nil || !isNotTaken(err) {
-			return nil, h.failed(ctx, err)
-		}
-	} // the connection that was used was about to end: try again
+	st, err := h.streams.Open(ctx, h.header(nil, r.Call, false), h.remote.MaxMessage)
+	if err != nil {
+		return nil, h.failed(ctx, err)
+	}
+	return &http2Messages{Stream: st, caller: h, ctx: ctx, call: &tandem.Call{Codec: r.Call.Codec}}, nil
 }
 
 // Send sends a message.
