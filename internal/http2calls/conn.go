@@ -92,7 +92,7 @@ func start(ctx context.Context, nc net.Conn, cfg Config, all *sync.WaitGroup) (*
 	c := &Conn{cfg: cfg, all: all, done: make(chan struct{}), calmed: now, used: now}
 	window, together := uint32(callWindow), uint32(connWindow)
 	if cfg.Window > 0 {
-		window = uint32(min(max(cfg.Window, leastWindow), connWindow/windows)) //nolint:gosec // it is positive
+		window = uint32(min(max(cfg.Window, leastWindow), connWindow/windows))
 		together = windows * window
 	}
 	c.writer.busy = true // until settings have been exchanged
@@ -112,12 +112,10 @@ func start(ctx context.Context, nc net.Conn, cfg Config, all *sync.WaitGroup) (*
 // begin starts a goroutine.
 func (c *Conn) begin(f func()) {
 	c.goroutines.Add(1)
-	c.all.Add(1)
-	go func() {
-		defer c.all.Done()
+	c.all.Go(func() {
 		defer c.goroutines.Done()
 		f()
-	}()
+	})
 }
 
 // windows is how many streams' windows fit into that of a connection.

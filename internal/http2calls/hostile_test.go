@@ -217,7 +217,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 // A server that sends no settings keeps Start waiting until its context ends.
 func TestServerWithoutSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		nc := play(t, func(p *peer) error { return ignore(p) })
+		nc := play(t, ignore)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()

@@ -229,14 +229,17 @@ func TestGivenUp(t *testing.T) {
 				told <- http2.Code(f.word())
 			}
 		})
-		late, cancel := context.WithTimeout(t.Context(), time.Second)
+		late, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		canceled, stop := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, stop)
-		for _, ctx := range []context.Context{late, canceled} {
-			_, err := call(ctx, c, "message")
-			if e := failure(t, err); !errors.Is(err, ctx.Err()) || e.NotExecuted || e.Answered {
-				t.Errorf("%+v", e)
+		for _, row := range []struct {
+			ctx  context.Context //nolint:containedctx // a row
+			want error
+		}{{canceled, context.Canceled}, {late, context.DeadlineExceeded}} {
+			_, err := call(row.ctx, c, "message")
+			if e := failure(t, err); !errors.Is(err, row.want) || e.NotExecuted || e.Answered {
+				t.Errorf("%v, want %v; not executed: %v", err, row.want, e.NotExecuted)
 			}
 			if code := <-told; code != http2.Cancel {
 				t.Error(code)

@@ -56,7 +56,7 @@ type received struct {
 func (f *received) word() uint32 { return binary.BigEndian.Uint32(f.payload) }
 
 func frame(kind, flags byte, stream uint32, payload string) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind)) //nolint:gosec // it is short
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
 	return append(binary.BigEndian.AppendUint32(append(b, flags), stream), payload...)
 }
 

@@ -169,8 +169,7 @@ func (s *Stream) Receive() (flags byte, message []byte, err error) {
 	c.mu.Lock()
 	var head [envelopeLen]byte
 	if err = s.readLocked(head[:], true); err == nil {
-		n := binary.BigEndian.Uint32(head[1:])
-		if uint64(n) > uint64(s.limit) {
+		if n := int64(binary.BigEndian.Uint32(head[1:])); n > int64(s.limit) {
 			err = ErrTooLarge
 		} else {
 			message, err = s.messageLocked(int(n))

@@ -18,7 +18,7 @@ func envelope(flags byte, message string) string {
 }
 
 // open opens a stream.
-func open(t *testing.T, ctx context.Context, c *Conn) *Stream { //nolint:revive // t first, as in all helpers
+func open(t *testing.T, ctx context.Context, c *Conn) *Stream {
 	t.Helper()
 	s, err := c.Open(ctx, request, 1<<20)
 	if err != nil {
@@ -236,7 +236,7 @@ func TestSenderWaits(t *testing.T) {
 				if len(f.payload) > 0 {
 					go func() {
 						time.Sleep(time.Second)
-						_ = p.send(windowUpdate, 0, 1, words(uint32(len(f.payload)))) //nolint:gosec // it is small
+						_ = p.send(windowUpdate, 0, 1, words(uint32(len(f.payload))))
 					}()
 				}
 			}

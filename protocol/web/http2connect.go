@@ -133,8 +133,9 @@ type wireError struct {
 	} `json:"details"`
 }
 
-// error returns the error; other is its code if it names none.
-func (w *wireError) error(other tandem.Code) (*tandem.Error, bool) {
+// error returns the error; other is its code if it names none. ok is false if its details can't be
+// decoded.
+func (w *wireError) error(other tandem.Code) (_ *tandem.Error, ok bool) {
 	e := &tandem.Error{Code: other, Message: w.Message, Remote: true}
 	var code connect.Code
 	if code.UnmarshalText([]byte(w.Code)) == nil {
@@ -142,7 +143,7 @@ func (w *wireError) error(other tandem.Code) (*tandem.Error, bool) {
 	}
 	for _, d := range w.Details {
 		value, err := connect.DecodeBinaryHeader(d.Value)
-		if err != nil {
+		if ok = err == nil; !ok {
 			return nil, false
 		}
 		e.Details = append(e.Details, tandem.Detail{Type: d.Type[strings.LastIndexByte(d.Type, '/')+1:], Value: value})

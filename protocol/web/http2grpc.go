@@ -381,7 +381,7 @@ func cutEnvelope(b []byte) (message, rest []byte, flags byte, err error) {
 	if len(b) == 0 {
 		return nil, nil, 0, tandem.Errorf(tandem.Unimplemented, "the response of a unary call has no message")
 	}
-	if len(b) < envelopeLen || uint64(len(b)-envelopeLen) < uint64(binary.BigEndian.Uint32(b[1:])) {
+	if len(b) < envelopeLen || int64(len(b)-envelopeLen) < int64(binary.BigEndian.Uint32(b[1:])) {
 		return nil, nil, 0, tandem.Errorf(tandem.Internal, "the response ends in the middle of a message")
 	}
 	end := envelopeLen + int(binary.BigEndian.Uint32(b[1:]))
