@@ -45,15 +45,19 @@ type http2Caller struct {
 
 // connectHTTP2 begins HTTP/2 on a connection that has been made.
 func connectHTTP2(ctx context.Context, c *clientProtocol, r *client.Remote, first net.Conn) (client.Carrier, error) {
-	scheme := "http"
-	if transport.TLSState(first) != nil {
-		scheme = "https"
-	}
-	h := newHTTP2Caller(c, r, scheme)
+	h := newHTTP2Caller(c, r, schemeOf(first))
 	if _, err := h.Add(ctx, first); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
+}
+
+// schemeOf returns the scheme of requests on a connection.
+func schemeOf(c net.Conn) string {
+	if transport.TLSState(c) != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // newHTTP2Caller returns a caller without connections.

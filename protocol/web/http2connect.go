@@ -19,6 +19,8 @@ import (
 // connectDialect is Connect.
 type connectDialect struct{}
 
+func (connectDialect) needsHTTP2() bool { return false }
+
 func (connectDialect) agent() string { return "connect-go-tandem" }
 
 func (connectDialect) header(to []http2.Field, call *tandem.Call, unary bool) []http2.Field {

@@ -22,6 +22,8 @@ import (
 
 // dialect is what differs between gRPC and Connect when a client speaks them over HTTP/2.
 type dialect interface {
+	// needsHTTP2 reports whether servers support HTTP/2 only.
+	needsHTTP2() bool
 	// agent is the value of User-Agent.
 	agent() string
 	// header appends the protocol's own fields of a request.
@@ -45,6 +47,8 @@ type dialect interface {
 
 // grpcDialect is gRPC.
 type grpcDialect struct{}
+
+func (grpcDialect) needsHTTP2() bool { return true }
 
 func (grpcDialect) agent() string { return "grpc-go-tandem" }
 
