@@ -42,7 +42,6 @@ type Config struct {
 	MaxHeader  uint32 // bytes of a header or trailer, each field with 32 more (RFC 9113, section 6.5.2)
 	Window     uint32 // bytes of a message that may arrive before they are consumed; 64 KiB - 1 to 2 GiB - 1
 	ConnWindow uint32 // the same, of all messages
-	Batch      int    // events after which Receive returns, so that their memory can be used again; 0 for no bound
 }
 
 // Kind is what an event tells.
@@ -176,7 +175,7 @@ func (m *Machine) Take(spare []byte) []byte {
 	return b
 }
 
-// Receive handles the complete frames at the beginning of b, with Config.Batch perhaps not all. It returns how many bytes those are, and
+// Receive handles the complete frames at the beginning of b. It returns how many bytes those are, and
 // what they mean. Both are valid until the next Receive, and so must b be. After an error the
 // connection has ended: what is in Output tells the peer, and is the last to be written.
 func (m *Machine) Receive(b []byte) (n int, events []Event, err error) {
@@ -202,7 +201,7 @@ func (m *Machine) Receive(b []byte) (n int, events []Event, err error) {
 		switch {
 		case err != nil:
 			return n, m.events, m.fail(err)
-		case !ok, m.cfg.Batch > 0 && len(m.events) >= m.cfg.Batch:
+		case !ok:
 			m.pump()
 			return n, m.events, nil
 		}

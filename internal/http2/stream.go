@@ -144,13 +144,6 @@ func (m *Machine) Fits(fields []Field) bool {
 	return size <= m.peerHeader
 }
 
-// Each calls f with all streams that have not ended, in no order.
-func (m *Machine) Each(f func(*Stream)) {
-	for _, st := range m.streams {
-		f(st)
-	}
-}
-
 // Full reports whether a client has as many streams as its server allows.
 func (m *Machine) Full() bool { return m.Vacant() <= 0 }
 

@@ -34,8 +34,6 @@ const (
 
 	// leastWindow is what a server may send before it knows a smaller window (RFC 9113, section 6.9.2).
 	leastWindow = 1<<16 - 1
-
-	batch = 16 // events that are handled together: their headers use the same memory again
 )
 
 // Config is what connections have in common.
@@ -96,7 +94,7 @@ func start(ctx context.Context, nc net.Conn, cfg Config, all *sync.WaitGroup) (*
 		together = windows * window
 	}
 	c.writer.busy = true // until settings have been exchanged
-	c.m = http2.NewClient(http2.Config{MaxHeader: maxHeader, Window: window, ConnWindow: together, Batch: batch})
+	c.m = http2.NewClient(http2.Config{MaxHeader: maxHeader, Window: window, ConnWindow: together})
 	c.health.heard = now
 	if err := c.greet(ctx, nc); err != nil {
 		_ = nc.Close()

@@ -57,6 +57,11 @@ func (x *Exchange) Release() {
 	if x.pool == nil {
 		return
 	}
+	for _, b := range []*http2.Block{x.Head, x.Trailer} {
+		if b != nil {
+			b.Free()
+		}
+	}
 	clear(x.Header)
 	*x = Exchange{Header: x.Header[:0], Body: x.Body[:0], done: x.done, pool: x.pool}
 	if cap(x.Body) > maxKept {
@@ -225,11 +230,11 @@ func resetError(c *Conn, code http2.Code, answered bool) *FailedError {
 func (x *Exchange) takeLocked(c *Conn, ev *http2.Event, to **http2.Block, trailer bool) bool {
 	switch {
 	case ev.Block.TooLarge:
-		c.m.Free(ev.Block)
+		ev.Block.Free()
 		x.finishLocked(c, ErrAnswerHeader)
 		return false
 	case !x.Keep && c.cfg.Skim != nil && c.cfg.Skim(ev.Block, trailer) && (trailer || !ev.End):
-		c.m.Free(ev.Block)
+		ev.Block.Free()
 		x.Fine = trailer
 	default:
 		*to = ev.Block

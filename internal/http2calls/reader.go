@@ -92,7 +92,8 @@ func (c *Conn) receive(n int) error {
 	c.m.Calm(int(passed / calmEvery))
 	c.calmed = c.calmed.Add(passed)
 	c.health.heardLocked(now)
-	used, err := c.takeInLocked(c.buf[:c.kept+n])
+	used, events, err := c.m.Receive(c.buf[:c.kept+n])
+	c.handleLocked(events)
 	c.grantLocked()
 	if err == nil && c.m.Closed() && c.m.Streams() == 0 {
 		err = errAway
@@ -112,18 +113,6 @@ func (c *Conn) receive(n int) error {
 	return err
 }
 
-// takeInLocked handles the complete frames at the beginning of b.
-func (c *Conn) takeInLocked(b []byte) (used int, err error) {
-	for {
-		n, events, err := c.m.Receive(b[used:])
-		used += n
-		c.handleLocked(events)
-		if err != nil || len(events) < batch {
-			return used, err
-		}
-	}
-}
-
 // handleLocked passes events to the streams that they are of.
 func (c *Conn) handleLocked(events []http2.Event) {
 	for i := range events {
@@ -139,7 +128,7 @@ func (c *Conn) handleLocked(events []http2.Event) {
 		if o, ok := ev.Stream.Owner.(owner); ok {
 			o.eventLocked(c, ev)
 		} else if ev.Block != nil {
-			c.m.Free(ev.Block)
+			ev.Block.Free()
 		}
 	}
 }
