@@ -108,10 +108,11 @@ type Machine struct {
 	peerMost   int   // streams that the peer allows
 	peerHeader int64 // bytes of the largest header that the peer takes
 
-	out     []byte
-	encoder *hpack.Encoder
-	reading headerReader
-	events  []Event
+	out      []byte
+	encoder  *hpack.Encoder
+	repeated repeated
+	reading  headerReader
+	events   []Event
 }
 
 // NewServer returns the machine of a server's connection. Its settings are in Output.
@@ -331,6 +332,7 @@ func (m *Machine) set(id uint16, value uint32) error {
 	switch id {
 	case settingTableSize:
 		m.encoder.SetMaxDynamicTableSize(min(value, tableSize))
+		m.repeated.forget() // the next block begins with the new size
 	case settingPush:
 		if value > 1 || m.client && value != 0 {
 			return fatal(ProtocolError, "ENABLE_PUSH is %d", value)

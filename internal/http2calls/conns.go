@@ -24,8 +24,9 @@ type Conns struct {
 	done    chan struct{}
 	usual   atomic.Pointer[Conn] // that has taken the last call
 
-	exchanges  sync.Pool
-	goroutines sync.WaitGroup // of all connections, and calls of Add
+	spare      atomic.Pointer[Exchange] // for a caller alone
+	exchanges  sync.Pool                // for others
+	goroutines sync.WaitGroup           // of all connections, and calls of Add
 
 	mu   sync.Mutex
 	list []*Conn
@@ -44,45 +45,63 @@ const maxTries = 3
 
 // Do makes a call. The error is as that of [Conn.Do].
 func (s *Conns) Do(ctx context.Context, x *Exchange) error {
-	return s.try(ctx, func(c *Conn) error { return c.Do(ctx, x) })
+	for tries := 1; ; tries++ {
+		c, err := s.lock(ctx)
+		if err == nil {
+			err = c.doLocked(ctx, x)
+		}
+		if !again(ctx, err, tries) {
+			return err
+		}
+	}
 }
 
 // Open begins a stream, as [Conn.Open] does.
-func (s *Conns) Open(ctx context.Context, header []http2.Field, limit int) (st *Stream, err error) {
-	err = s.try(ctx, func(c *Conn) error {
-		st, err = c.Open(ctx, header, limit)
-		return err
-	})
-	return st, err
-}
-
-// try calls f with a connection, and with others if that does not take the call.
-func (s *Conns) try(ctx context.Context, f func(c *Conn) error) error {
+func (s *Conns) Open(ctx context.Context, header []http2.Field, limit int) (*Stream, error) {
 	for tries := 1; ; tries++ {
-		c, err := s.take(ctx)
-		if err != nil {
-			return err
+		var st *Stream
+		c, err := s.lock(ctx)
+		if err == nil {
+			st, err = c.openLocked(ctx, header, limit)
 		}
-		err = f(c)
-		failed, ok := err.(*FailedError) //nolint:errorlint // it is not wrapped
-		if !ok || !failed.NotTaken || tries == maxTries || ctx.Err() != nil {
-			return err
+		if !again(ctx, err, tries) {
+			return st, err
 		}
 	}
 }
 
-// take returns a connection that takes a call, a new one if there is none. The error is a
-// [*FailedError].
+// again reports whether a call that has failed is to try another connection: the one that it had was
+// about to end.
+func again(ctx context.Context, err error, tries int) bool {
+	failed, ok := err.(*FailedError) //nolint:errorlint // it is not wrapped
+	return ok && failed.NotTaken && tries < maxTries && ctx.Err() == nil
+}
+
+// lock returns a connection that takes a call, with its mu locked; a new one if there is none. The
+// error is a [*FailedError].
+func (s *Conns) lock(ctx context.Context) (*Conn, error) {
+	if c := s.usual.Load(); c != nil {
+		c.mu.Lock()
+		if c.vacantLocked() {
+			return c, nil
+		}
+		c.mu.Unlock()
+	}
+	c, err := s.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.lockForCall(ctx)
+}
+
+// take returns a connection that takes a call or lets it wait; a new one if there is none. The error is
+// a [*FailedError].
 func (s *Conns) take(ctx context.Context) (*Conn, error) {
-	if c := s.usual.Load(); c != nil && c.vacant() {
+	if c := s.usable(); c != nil {
 		return c, nil
 	}
-	c, full := s.find()
-	switch {
-	case c != nil && (!full || s.count() >= s.most):
-		return c, nil
-	case s.Err() != nil:
-		return nil, notTaken(s.Err())
+	if err := s.Err(); err != nil {
+		return nil, notTaken(err)
 	}
 	select {
 	case s.dials <- struct{}{}:
@@ -92,10 +111,19 @@ func (s *Conns) take(ctx context.Context) (*Conn, error) {
 	case <-s.done:
 		return nil, notTaken(s.Err())
 	}
-	if c, full := s.find(); c != nil && (!full || s.count() >= s.most) { // it was made meanwhile
+	if c := s.usable(); c != nil { // it was made meanwhile
 		return c, nil
 	}
 	return s.Connect(ctx)
+}
+
+// usable returns a connection for a call; nil if another one is to be made.
+func (s *Conns) usable() *Conn {
+	c, full := s.find()
+	if full && s.count() < s.most {
+		return nil
+	}
+	return c
 }
 
 // find returns a connection that takes a call, or the one with the fewest calls that wait if all are

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem/internal/deadline"
@@ -33,7 +32,7 @@ type Exchange struct {
 	over    bool
 	err     error
 	done    chan struct{} // gets a token when the response is complete, or will not be
-	pool    *sync.Pool    // that it belongs to, not the process's: a test's channels must stay in it
+	conns   *Conns        // that it goes back to: not to the process, a test's channels must stay in it
 }
 
 // maxKept is the largest Body whose memory is used again.
@@ -44,17 +43,20 @@ func NewExchange() *Exchange { return &Exchange{done: make(chan struct{}, 1)} }
 
 // Exchange returns an empty Exchange, which Release gives back.
 func (s *Conns) Exchange() *Exchange {
+	if x := s.spare.Swap(nil); x != nil {
+		return x
+	}
 	if x, ok := s.exchanges.Get().(*Exchange); ok {
 		return x
 	}
 	x := NewExchange()
-	x.pool = &s.exchanges
+	x.conns = s
 	return x
 }
 
 // Release gives an Exchange back. Response still belongs to the caller; Head and Trailer do not.
 func (x *Exchange) Release() {
-	if x.pool == nil {
+	if x.conns == nil {
 		return
 	}
 	for _, b := range []*http2.Block{x.Head, x.Trailer} {
@@ -63,11 +65,13 @@ func (x *Exchange) Release() {
 		}
 	}
 	clear(x.Header)
-	*x = Exchange{Header: x.Header[:0], Body: x.Body[:0], done: x.done, pool: x.pool}
+	*x = Exchange{Header: x.Header[:0], Body: x.Body[:0], done: x.done, conns: x.conns}
 	if cap(x.Body) > maxKept {
 		x.Body = nil
 	}
-	x.pool.Put(x)
+	if !x.conns.spare.CompareAndSwap(nil, x) {
+		x.conns.exchanges.Put(x)
+	}
 }
 
 // FailedError is why a call got no response.
@@ -99,6 +103,11 @@ func (c *Conn) Do(ctx context.Context, x *Exchange) error {
 	if err := c.lockForCall(ctx); err != nil {
 		return err
 	}
+	return c.doLocked(ctx, x)
+}
+
+// doLocked is Do with mu locked, when there is room for a call. It unlocks it.
+func (c *Conn) doLocked(ctx context.Context, x *Exchange) error {
 	if !c.m.Fits(x.Header) {
 		c.mu.Unlock()
 		return ErrHeaderTooLarge

@@ -33,6 +33,11 @@ func (c *Conn) Open(ctx context.Context, header []http2.Field, limit int) (*Stre
 	if err := c.lockForCall(ctx); err != nil {
 		return nil, err
 	}
+	return c.openLocked(ctx, header, limit)
+}
+
+// openLocked is Open with mu locked, when there is room for a stream. It unlocks it.
+func (c *Conn) openLocked(ctx context.Context, header []http2.Field, limit int) (*Stream, error) {
 	if !c.m.Fits(header) {
 		c.mu.Unlock()
 		return nil, ErrHeaderTooLarge

@@ -71,9 +71,7 @@ func (c *Conn) grantLocked() {
 	}
 }
 
-// vacant reports whether the connection takes a call at once.
-func (c *Conn) vacant() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// vacantLocked reports whether the connection takes a call at once.
+func (c *Conn) vacantLocked() bool {
 	return c.errLocked() == nil && len(c.waiting) == 0 && c.roomLocked()
 }

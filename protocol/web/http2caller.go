@@ -140,6 +140,7 @@ func changes(name string) bool {
 
 // pathCache has the paths of methods. The zero value is empty.
 type pathCache struct {
+	last  atomic.Pointer[methodPath]
 	paths sync.Map // of methods
 	size  atomic.Int32
 }
@@ -148,16 +149,25 @@ type pathCache struct {
 const maxPaths = 4096
 
 func (p *pathCache) of(method string) string {
-	if path, ok := p.paths.Load(method); ok {
-		return path.(string) //nolint:forcetypeassert // there are no others
+	last := p.last.Load()
+	if last != nil && last.method == method {
+		return last.path
+	}
+	if known, ok := p.paths.Load(method); ok {
+		last = known.(*methodPath) //nolint:forcetypeassert // there are no others
+		p.last.Store(last)
+		return last.path
 	}
 	path := pathOf(method)
 	if p.size.Load() < maxPaths {
 		p.size.Add(1)
-		p.paths.Store(strings.Clone(method), path)
+		method = strings.Clone(method)
+		p.paths.Store(method, &methodPath{method, path})
 	}
 	return path
 }
+
+type methodPath struct{ method, path string }
 
 // appendTimeout appends the time that a call has left as gRPC's grpc-timeout: at most eight digits and
 // a unit. It rounds up, so that the call does not end at the server before it does here.
