@@ -77,6 +77,8 @@ func (c *Conn) lookLocked(now time.Time) (next time.Duration, failed error) {
 	h := &c.health
 	silent := now.Sub(h.heard)
 	switch {
+	case c.m.Streams() == 0 && c.m.Closed():
+		return 0, errAway
 	case c.m.Streams() == 0 && !c.extra:
 		return 0, nil
 	case c.m.Streams() == 0:

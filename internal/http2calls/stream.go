@@ -167,7 +167,8 @@ func (s *Stream) CloseSend() {
 	})
 }
 
-// Receive returns the next message, and its flags. It returns io.EOF at the end of the response:
+// Receive returns the next message, and its flags. What has arrived before the stream was reset, or its
+// connection lost, is received before that error. It returns io.EOF at the end of the response:
 // Response then has its header and trailer.
 func (s *Stream) Receive() (flags byte, message []byte, err error) {
 	c := s.c
@@ -210,8 +211,6 @@ func (s *Stream) messageLocked(n int) ([]byte, error) {
 func (s *Stream) readLocked(b []byte, last bool) error {
 	for done := 0; done < len(b); {
 		switch {
-		case s.gone != nil:
-			return s.gone
 		case len(s.body) > 0:
 			n := copy(b[done:], s.body)
 			done += n
@@ -219,6 +218,8 @@ func (s *Stream) readLocked(b []byte, last bool) error {
 				s.body = nil
 			}
 			s.c.m.Consumed(s.st, n)
+		case s.gone != nil:
+			return s.gone
 		case s.ended && done == 0 && last:
 			return io.EOF
 		case s.ended:
@@ -267,6 +268,9 @@ func (s *Stream) Close() {
 	s.c.tell(func() {
 		if s.gone == nil {
 			s.goneLocked(ErrClosed)
+		} else if s.c.err == nil {
+			s.c.m.Consumed(s.st, len(s.body))
+			s.body = nil
 		}
 	})
 }

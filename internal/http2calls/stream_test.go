@@ -258,6 +258,65 @@ func TestSenderWaits(t *testing.T) {
 	})
 }
 
+// Messages that have come before a reset, or the end of the connection, are received; what is not
+// received goes back to the connection's window.
+func TestReceivedBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams = 18 // three quarters of a window each: together more than half of the connection's
+		credit := 0
+		c := begin(t, Config{Window: 1}, func(p *peer) error {
+			if err := p.greet(""); err != nil {
+				return err
+			}
+			seen := make(chan error, 1)
+			go func() {
+				for {
+					f, err := p.next()
+					if err != nil {
+						seen <- nil
+						return
+					}
+					if f.kind == windowUpdate && f.stream == 0 {
+						credit += int(f.word())
+					}
+				}
+			}()
+			var err error
+			for stream := uint32(1); stream < 2*streams && err == nil; stream += 2 {
+				err = errors.Join(p.send(headers, endHeaders, stream, ok), p.send(data, 0, stream, strings.Repeat(envelope(0, "abc"), 2048)))
+				for range 2 {
+					err = errors.Join(err, p.send(data, 0, stream, strings.Repeat(envelope(0, "abc"), 2048)))
+				}
+				err = errors.Join(err, p.send(reset, 0, stream, words(2)))
+			}
+			time.Sleep(time.Minute)
+			return errors.Join(err, p.Close(), <-seen)
+		})
+		var list []*Stream
+		for range streams {
+			list = append(list, open(t, t.Context(), c))
+		}
+		time.Sleep(time.Second)
+		n, err := 0, error(nil)
+		for err == nil {
+			if _, _, err = list[0].Receive(); err == nil {
+				n++
+			}
+		}
+		if e := failure(t, err); !e.Reset || e.Code != http2.InternalError || n != 3*2048 {
+			t.Errorf("%d messages, then %v", n, err)
+		}
+		for _, s := range list {
+			s.Close()
+		}
+		synctest.Wait()
+		if come := streams * 3 * 16384; credit < come/2 {
+			t.Errorf("%d bytes of credit for %d that have come", credit, come)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
+
 // What is wrong with a stream's response is an error of Receive.
 func TestBrokenStreams(t *testing.T) {
 	for name, row := range map[string]struct {
