@@ -177,7 +177,7 @@ func appendTimeout(b []byte, left time.Duration) []byte {
 		is   time.Duration
 		name byte
 	}{{time.Microsecond, 'u'}, {time.Millisecond, 'm'}, {time.Second, 'S'}} {
-		if n := (max(left, 1) + unit.is - 1) / unit.is; n <= most {
+		if n := (max(left, 1)-1)/unit.is + 1; n <= most {
 			return append(strconv.AppendInt(b, int64(n), 10), unit.name)
 		}
 	}
