@@ -103,6 +103,9 @@ func (s *Conns) take(ctx context.Context) (*Conn, error) {
 	if err := s.Err(); err != nil {
 		return nil, notTaken(err)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, &FailedError{Err: err, NotExecuted: true}
+	}
 	select {
 	case s.dials <- struct{}{}:
 		defer func() { <-s.dials }()
