@@ -4,6 +4,7 @@
 package http2calls
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -152,6 +153,9 @@ func (c *Conn) readSettings(nc net.Conn) error {
 	c.makeRoom()
 	for !c.m.Settled() {
 		n, err := nc.Read(c.buf[c.kept:])
+		if bytes.HasPrefix(c.buf[:c.kept+n], []byte("HTTP/1.")) {
+			return errOld
+		}
 		if n > 0 {
 			if err := c.receive(n); err != nil {
 				return err
@@ -163,6 +167,9 @@ func (c *Conn) readSettings(nc net.Conn) error {
 	}
 	return nil
 }
+
+// errOld is why there is no HTTP/2 with a server that answers the preface with an error.
+var errOld = errors.New("the server speaks HTTP/1 only")
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }

@@ -227,6 +227,20 @@ func TestServerWithoutSettings(t *testing.T) {
 	})
 }
 
+// A server of HTTP/1.1 is called one.
+func TestOldServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nc := play(t, func(p *peer) error {
+			go func() { _ = ignore(p) }()
+			_, err := p.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			return err
+		})
+		if _, err := Start(t.Context(), nc, Config{Stall: stall}); !errors.Is(err, errOld) {
+			t.Error(err)
+		}
+	})
+}
+
 func ignore(p *peer) error {
 	for {
 		if _, err := p.next(); err != nil {
