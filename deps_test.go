@@ -64,6 +64,7 @@ var importTable = []row{
 	{layer: 1, folder: "policy"},
 	{layer: 1, folder: "policy/yaml/..."},
 	{layer: 1, folder: "internal/budget"},
+	{layer: 1, folder: "internal/deadline"},
 	{layer: 1, folder: "internal/dispatch"},
 	{layer: 1, folder: "internal/housecheck"},
 	{layer: 1, folder: "internal/http2", foreign: []string{"golang.org/x/net"}},
@@ -89,6 +90,7 @@ var importTable = []row{
 	{layer: 2, folder: "internal/sim"},
 	{layer: 2, folder: "internal/multiplex"},
 	{layer: 2, folder: "internal/httpcalls"},
+	{layer: 2, folder: "internal/http2calls"},
 
 	{layer: 3, folder: "internal/session"},
 	{layer: 3, folder: "override"},

@@ -308,9 +308,7 @@ func (b *Block) Free() {
 func (m *Machine) appendBlock(stream uint32, fields []Field, end bool) {
 	at := len(m.out)
 	m.out = appendHead(m.out, 0, frameHeaders, 0, stream)
-	for i := range fields {
-		_ = m.encoder.WriteField(fields[i]) // output does not fail
-	}
+	m.appendFields(fields)
 	n := len(m.out) - at - headLen
 	flags := byte(0)
 	if end {

@@ -11,6 +11,7 @@ package http2
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -111,11 +112,13 @@ type Machine struct {
 	peerFrame  int   // the largest frame that the peer takes
 	peerWindow int64 // the first window of streams on which this side sends
 	peerMost   int   // streams that the peer allows
+	peerHeader int64 // bytes of the largest header that the peer takes
 
-	out     []byte
-	encoder *hpack.Encoder
-	reading headerReader
-	events  []Event
+	out      []byte
+	encoder  *hpack.Encoder
+	repeated repeated
+	reading  headerReader
+	events   []Event
 }
 
 // NewServer returns the machine of a server's connection. Its settings are in Output.
@@ -138,7 +141,7 @@ func newMachine(cfg Config) *Machine {
 	cfg.Window, cfg.ConnWindow = min(max(cfg.Window, defaultWindow), largestWindow), min(max(cfg.ConnWindow, defaultWindow), largestWindow)
 	m := &Machine{
 		cfg: cfg, streams: map[uint32]*Stream{}, send: defaultWindow, recv: int64(cfg.ConnWindow), calm: calm,
-		peerFrame: minFrame, peerWindow: defaultWindow, peerMost: 100, // until its settings come
+		peerFrame: minFrame, peerWindow: defaultWindow, peerMost: 100, peerHeader: math.MaxInt64, // until its settings come
 	}
 	m.encoder = hpack.NewEncoder((*output)(m))
 	m.reading.init(int(cfg.MaxHeader))
@@ -211,6 +214,9 @@ func (m *Machine) Receive(b []byte) (n int, events []Event, err error) {
 		}
 	}
 }
+
+// Settled reports whether the peer's first settings have come.
+func (m *Machine) Settled() bool { return m.settled }
 
 // Midway reports whether the peer has begun a preface or a header that it must finish; a frame that
 // has begun is the rest that Receive has not used.
@@ -338,6 +344,7 @@ func (m *Machine) set(id uint16, value uint32) error {
 	switch id {
 	case settingTableSize:
 		m.encoder.SetMaxDynamicTableSize(min(value, tableSize))
+		m.repeated.forget() // the next block begins with the new size
 	case settingPush:
 		if value > 1 || m.client && value != 0 {
 			return fatal(ProtocolError, "ENABLE_PUSH is %d", value)
@@ -355,6 +362,8 @@ func (m *Machine) set(id uint16, value uint32) error {
 				return fatal(FlowControlError, "INITIAL_WINDOW_SIZE makes a window larger than 2 GiB")
 			}
 		}
+	case settingMaxHeader:
+		m.peerHeader = int64(value)
 	case settingMaxFrame:
 		if value < minFrame || value > largestFrame {
 			return fatal(ProtocolError, "MAX_FRAME_SIZE is %d", value)

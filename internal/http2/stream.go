@@ -137,8 +137,20 @@ func (m *Machine) Open(fields []Field, end bool) *Stream {
 	return st
 }
 
+// Fits reports whether the peer takes a header of this size, as far as its settings say.
+func (m *Machine) Fits(fields []Field) bool {
+	size := int64(0)
+	for i := range fields {
+		size += int64(len(fields[i].Name) + len(fields[i].Value) + fieldOverhead)
+	}
+	return size <= m.peerHeader
+}
+
 // Full reports whether a client has as many streams as its server allows.
-func (m *Machine) Full() bool { return m.opened >= m.peerMost }
+func (m *Machine) Full() bool { return m.Vacant() <= 0 }
+
+// Vacant returns how many more streams a client's server allows; it may be negative.
+func (m *Machine) Vacant() int { return m.peerMost - m.opened }
 
 // Closed reports whether a client can't open streams any more.
 func (m *Machine) Closed() bool { return m.err != nil || m.away || m.next > largestID }
