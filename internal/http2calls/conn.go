@@ -27,7 +27,8 @@ var errAway = errors.New("the server takes no more calls on this connection")
 const (
 	maxQueued = 1 << 20 // bytes to be written; further calls wait
 	maxSpare  = 256 << 10
-	maxHeader = 1 << 20 // bytes of a response's header or trailer
+	maxIdle   = 32 << 10 // bytes of each of two buffers that are kept while nothing is written
+	maxHeader = 1 << 20  // bytes of a response's header or trailer
 
 	// connWindow bounds nothing but what the kernel has: a call's response is taken as it arrives.
 	connWindow = 1 << 30

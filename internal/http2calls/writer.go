@@ -113,6 +113,12 @@ func (c *Conn) takeLocked() []byte {
 	w := &c.writer
 	if len(c.m.Output()) == 0 || c.err != nil {
 		w.busy = false
+		if cap(w.spare) > maxIdle {
+			w.spare = nil
+		}
+		if cap(c.m.Output()) > maxIdle {
+			c.m.Take(nil)
+		}
 		return nil
 	}
 	b := c.m.Take(w.spare)
