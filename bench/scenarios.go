@@ -45,7 +45,7 @@ var scenarios = []scenario{
 	{"foreign", "clients and servers of other frameworks, at their own and at tandem's", func(s *settings) {
 		s.callers, s.baselines = "100,1000", "grpc+deadline,connect,connect+grpcweb,rpcx"
 		s.systems = "grpc+deadline,grpc+deadline+tandem-server,grpc+tandem-client,grpc+tandem-client+tandem-server," +
-			"grpc+deadline+guarded+tandem-server,connect,connect+tandem-server,connect+tandem-client," +
+			"grpc+deadline+guarded+tandem-server,connect,connect+tandem-server," +
 			"connect+grpcweb,connect+grpcweb+tandem-server,rpcx,rpcx+tandem-server"
 	}},
 	{"client", "calls to servers that run already, here or on other hosts (bench server)", func(s *settings) {

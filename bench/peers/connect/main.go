@@ -40,20 +40,13 @@ const (
 
 func main() {
 	load.Main(load.System{
-		Serve: serve, Dial: dialEither,
-		Options: []string{ours.Server, ours.Client, grpcWeb},
+		Serve: serve, Dial: load.DialFor(dial),
+		Options: []string{ours.Server, grpcWeb},
 	})
 }
 
 // grpcWeb is the option of calls over gRPC-Web.
 const grpcWeb = "grpcweb"
-
-func dialEither(addr string) (load.Caller, error) {
-	if load.Named().Has(ours.Client) {
-		return ours.Dial("connect", addr, "tandem.bench.Hello.Say")
-	}
-	return load.DialFor(dial)(addr)
-}
 
 func serve(ln net.Listener) error {
 	if load.Named().Has(ours.Server) {
