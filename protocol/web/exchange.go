@@ -30,6 +30,7 @@ type exchange struct {
 	header  http.Header // header of the response
 	w       http.ResponseWriter
 	control *http.ResponseController
+	plain   *plainStream // a stream to a plain HTTP caller; nil for other calls
 	gate    *refusalGate // the response writer that connect uses; nil if the request is not a call
 	ctx     context.Context
 	call    *tandem.Call // nil until admit
@@ -52,7 +53,7 @@ type exchange struct {
 
 	// Valid when messageReady is closed.
 	received message
-	stream   connect.StreamingHandlerConn
+	stream   messageConn
 	readable bool // request or stream is set
 
 	// Valid when ended is closed.
@@ -174,9 +175,17 @@ func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[messa
 	return res, nil
 }
 
-// streaming is the connect handler of a stream: messages can be read and written until it
-// returns.
-func (x *exchange) streaming(stream connect.StreamingHandlerConn) error {
+// messageConn reads and writes the messages of a stream. connect's handlers have one for the
+// protocols that connect knows.
+type messageConn interface {
+	Receive(message any) error
+	Send(message any) error // nil sends the header only
+	ResponseHeader() http.Header
+	ResponseTrailer() http.Header
+}
+
+// streaming serves a stream: messages can be read and written until it returns.
+func (x *exchange) streaming(stream messageConn) error {
 	x.stream, x.readable = stream, true
 	x.readyOnce.Do(func() { close(x.messageReady) })
 	<-x.ended
@@ -213,6 +222,11 @@ func (x *exchange) Decode(v any) error {
 	if err := x.awaitMessage(); err != nil {
 		return err
 	}
+	return x.decode(&x.received, v)
+}
+
+// decode decodes a message, after decompressing it if necessary.
+func (x *exchange) decode(m *message, v any) error {
 	if len(x.fields) > 0 {
 		message, err := queryMessage(x.codec, x.fields, v)
 		if err != nil {
@@ -220,11 +234,6 @@ func (x *exchange) Decode(v any) error {
 		}
 		return decode(x.codec, message, v)
 	}
-	return x.decode(&x.received, v)
-}
-
-// decode decodes a message, after decompressing it if necessary.
-func (x *exchange) decode(m *message, v any) error {
 	b, err := x.open(m)
 	if err != nil {
 		return err

@@ -49,13 +49,17 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
 		g.wrongVerb(w, x)
 		return
-	case x.codec == nil || x.kind.streaming != nil && *x.kind.streaming != (m.Kind == tandem.Streaming):
+	case x.codec == nil || x.plain == nil && !x.kind.fits(m):
 		g.wrongType(w, x)
 		return
 	}
 	x.gate = g.newRefusalGate(w, x)
 	x.limitRefusal()
 	defer x.abandon()
+	if x.plain != nil {
+		g.servePlain(w, x)
+		return
+	}
 	r = x.forMethod(w, x.req)
 	r.Body = newReserving(x, r)
 	g.handler(m).ServeHTTP(x.gate, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
@@ -74,6 +78,7 @@ func (g *gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 	}
 	x.kind = contentOf(x.req)
 	x.codec, x.peer = g.codecs[x.kind.codec], peerOf(conn, x.kind.protocol)
+	x.plain = x.plainStream()
 	x.prepare(w)
 	return x
 }
@@ -101,7 +106,7 @@ func allowed(m *server.Method) string {
 func accepted(m *server.Method) string {
 	types := "application/json, application/proto"
 	if m.Kind == tandem.Streaming {
-		types = "application/connect+json, application/connect+proto"
+		types = "application/x-ndjson, application/connect+json, application/connect+proto"
 	}
 	return types + ", application/grpc, application/grpc-web"
 }
@@ -111,11 +116,17 @@ type content struct {
 	protocol  string // protocol as in [tandem.Peer]
 	codec     string // connect's name for it
 	streaming *bool  // whether it is a stream; nil if the header does not say
+	lines     bool   // it is a stream of JSON values, one a line
+}
+
+// fits reports whether a method takes such messages.
+func (k content) fits(m *server.Method) bool {
+	return !k.lines && (k.streaming == nil || *k.streaming == (m.Kind == tandem.Streaming))
 }
 
 func contentOf(r *http.Request) content {
 	if r.Method == http.MethodGet {
-		return content{"connect", r.URL.Query().Get("encoding"), new(false)}
+		return content{protocol: "connect", codec: r.URL.Query().Get("encoding"), streaming: new(false)}
 	}
 	kind, parameters, _ := strings.Cut(strings.ToLower(r.Header.Get("Content-Type")), ";")
 	kind, found := strings.CutPrefix(strings.TrimSpace(kind), "application/")
@@ -126,13 +137,15 @@ func contentOf(r *http.Request) content {
 		if !plus {
 			sub = "proto"
 		}
-		return content{name, sub, nil}
+		return content{protocol: name, codec: sub}
 	case name == "connect" && plus:
-		return content{"connect", sub, new(true)}
+		return content{protocol: "connect", codec: sub, streaming: new(true)}
 	case plus || parameters != "" && !isUTF8(parameters):
 		return content{}
+	case isLines("application/" + kind):
+		return content{protocol: "connect", codec: "json", streaming: new(true), lines: true}
 	}
-	return content{"connect", kind, new(false)}
+	return content{protocol: "connect", codec: kind, streaming: new(false)}
 }
 
 func isUTF8(parameters string) bool {
