@@ -91,11 +91,69 @@ func show(res *http.Response, err error) {
 	b, err := io.ReadAll(res.Body)
 	check(err)
 	check(res.Body.Close())
-	fmt.Printf("%d %q %s\n", res.StatusCode, res.Header.Get("Content-Language"), b)
+	fmt.Printf("%d %q %s\n", res.StatusCode, res.Header.Get("Content-Language"), strings.TrimSpace(string(b)))
 }
 
 func check(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// A page follows a stream with EventSource, which calls by GET; curl gets a message a line.
+func Example_streams() {
+	srv := server.New(server.WithProtocols(web.New()))
+	check(server.HandleStream(srv, "Clock.Count", func(_ context.Context, s *tandem.Stream[Pair, int]) error {
+		p, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		for i := p.A; i <= p.B; i++ {
+			if err := s.Send(&i); err != nil {
+				return err
+			}
+		}
+		return tandem.Errorf(tandem.OutOfRange, "that was all")
+	}, server.MethodSafe()))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+
+	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+ln.Addr().String()+"/Clock/Count?A=1&B=2", http.NoBody)
+		check(err)
+		req.Header.Set("Accept", accept)
+		show(http.DefaultClient.Do(req))
+	}
+	http.DefaultClient.CloseIdleConnections()
+	check(srv.Shutdown(context.Background()))
+	<-served
+	// Output:
+	// 200 "" data: 1
+	//
+	// data: 2
+	//
+	// event: error
+	// data: {"code":"out_of_range","message":"that was all"}
+	// 200 "" 1
+	// 2
+	// {"error":{"code":"out_of_range","message":"that was all"}}
+}
+
+// A field that the type of the argument does not have is refused.
+func ExampleWithUnknownFields() {
+	srv := server.New(server.WithProtocols(web.New(web.WithUnknownFields(web.RefuseUnknown))))
+	check(srv.RegisterFunc("Arith.Mul", func(p *Pair) (int, error) { return p.A * p.B, nil }))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+
+	show(http.Post("http://"+ln.Addr().String()+"/Arith/Mul", "application/json", strings.NewReader(`{"A":6,"C":7}`)))
+	http.DefaultClient.CloseIdleConnections()
+	check(srv.Shutdown(context.Background()))
+	<-served
+	// Output:
+	// 400 "" {"code":"invalid_argument","message":"arguments of Arith.Mul: codec json: decoding into *web_test.Pair: unknown field \"C\""}
 }

@@ -17,6 +17,7 @@ import (
 // gateway serves the server's methods over HTTP.
 type gateway struct {
 	codecs   codecs
+	checked  *checkedJSON // the codec "json" if unknown fields are not ignored, else nil
 	gzip     tandem.Compressor
 	mark     []byte // prefix of compressed messages; see markedGzip
 	failures *connect.ErrorWriter
@@ -30,8 +31,23 @@ type handlerKey struct {
 	safe bool
 }
 
-func newGateway() *gateway {
-	return &gateway{codecs: newCodecs(), gzip: compress.Gzip(), mark: newMark(), failures: connect.NewErrorWriter()}
+func newGateway(o *options) *gateway {
+	g := &gateway{codecs: newCodecs(), gzip: compress.Gzip(), mark: newMark(), failures: connect.NewErrorWriter()}
+	if u := newUnknownFields(o.unknown); u != nil {
+		g.checked = &checkedJSON{jsonCodec: g.codecs["json"].(jsonCodec), fields: u}
+		delete(g.codecs, "json") // what makes calls without an exchange leaves those with JSON to the gateway
+	}
+	return g
+}
+
+// codec returns the codec of an exchange, by connect's name for it; nil for none.
+func (g *gateway) codec(x *exchange, name string) tandem.Codec {
+	if name == "json" && g.checked != nil {
+		c := *g.checked
+		c.x = x
+		return c
+	}
+	return g.codecs[name]
 }
 
 // ServeHTTP makes one call.
@@ -77,7 +93,7 @@ func (g *gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 		x.req = withDefaults(r)
 	}
 	x.kind = contentOf(x.req)
-	x.codec, x.peer = g.codecs[x.kind.codec], peerOf(conn, x.kind.protocol)
+	x.codec, x.peer = g.codec(x, x.kind.codec), peerOf(conn, x.kind.protocol)
 	x.plain = x.plainStream()
 	x.prepare(w)
 	return x

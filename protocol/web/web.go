@@ -60,6 +60,7 @@ type options struct {
 	mounts     []mount
 	cors       *CORS
 	hosts      []string // nil for the default
+	unknown    UnknownFields
 }
 
 type mount struct {
@@ -111,7 +112,7 @@ func New(opts ...Option) server.Protocol {
 	for _, o := range opts {
 		o(&p.opts)
 	}
-	p.mux, p.gateway, p.quick = http.NewServeMux(), newGateway(), mayBeQuick(&p.opts)
+	p.mux, p.gateway, p.quick = http.NewServeMux(), newGateway(&p.opts), mayBeQuick(&p.opts)
 	p.mux.Handle("/", p.gateway)
 	for _, m := range p.opts.mounts {
 		p.mux.Handle(m.pattern, m.handler)
