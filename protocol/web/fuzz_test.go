@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"io"
 	"slices"
@@ -146,4 +147,32 @@ func TestLinesBreakOff(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
+}
+
+// Base64 in padded pieces is decoded the same way however it arrives.
+func FuzzText(f *testing.F) {
+	f.Add([]byte("AAAAAAI="), true)
+	f.Add([]byte("AA==AAAAAgo=DA=="), true)
+	f.Add([]byte("ABA\nAAA\n"), false)
+	f.Add([]byte("AAAA===="), false)
+	f.Add([]byte("AAAAA"), false)
+	f.Fuzz(func(t *testing.T, b []byte, encode bool) {
+		src := b
+		if encode { // in pieces of up to seven bytes, each padded
+			src = nil
+			for piece := range slices.Chunk(b, 7) {
+				src = base64.StdEncoding.AppendEncode(src, piece)
+			}
+		}
+		whole, err := io.ReadAll(&base64Body{ReadCloser: io.NopCloser(bytes.NewReader(src))})
+		if encode && (err != nil || !bytes.Equal(whole, b)) {
+			t.Fatalf("%q, %v", whole, err)
+		}
+		for _, from := range []io.Reader{iotest.OneByteReader(bytes.NewReader(src)), iotest.DataErrReader(bytes.NewReader(src)), iotest.HalfReader(bytes.NewReader(src))} {
+			got, again := io.ReadAll(&base64Body{ReadCloser: io.NopCloser(from)})
+			if (again == nil) != (err == nil) || err == nil && !bytes.Equal(got, whole) {
+				t.Fatalf("%q, %v, then %q, %v", whole, err, got, again)
+			}
+		}
+	})
 }

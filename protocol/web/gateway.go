@@ -56,6 +56,8 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseMalformed(w, r, Conn(r.Context()), why)
 		return
 	}
+	w, r, finish := untexted(w, r)
+	defer finish()
 	x := g.newExchange(w, r)
 	m := x.method
 	switch {
@@ -124,7 +126,7 @@ func accepted(m *server.Method) string {
 	if m.Kind == tandem.Streaming {
 		types = "application/x-ndjson, application/connect+json, application/connect+proto"
 	}
-	return types + ", application/grpc, application/grpc-web"
+	return types + ", application/grpc, application/grpc-web, application/grpc-web-text"
 }
 
 // content is what a request's header says about its messages.

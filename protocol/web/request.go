@@ -53,7 +53,7 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 
 func (x *exchange) newStreamBody(w http.ResponseWriter, body io.ReadCloser) *timedStreamBody {
 	p := &timedStreamBody{ReadCloser: body, x: x}
-	if resp, ok := w.(*response); ok && x.req.ProtoMajor >= 2 {
+	if resp := responseOf(w); resp != nil && x.req.ProtoMajor >= 2 {
 		p.conn = resp.conn
 	}
 	return p
@@ -106,7 +106,7 @@ func (s *timedBody) Read(p []byte) (int, error) {
 	if s.most < 0 {
 		return 0, errTooLong()
 	}
-	if resp, ok := s.w.(*response); s.left <= 0 || ok && resp.readsLimited() {
+	if resp := responseOf(s.w); s.left <= 0 || resp != nil && resp.readsLimited() {
 		s.left = stallBytes
 		if err := s.setDeadline(time.Now().Add(s.stall)); err != nil {
 			return 0, err

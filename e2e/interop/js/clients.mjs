@@ -1,13 +1,17 @@
-// grpc-js and connect-node against a testservice: node clients.mjs HOST:PORT FILE, the
+// grpc-js, connect-node and grpc-web against a testservice: node clients.mjs HOST:PORT FILE, the
 // file being its definition. The last line says how many cases have passed.
 import { readFileSync } from "node:fs";
 import assert from "node:assert/strict";
-import { createFileRegistry, fromBinary } from "@bufbuild/protobuf";
+import { create, createFileRegistry, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import grpc from "@grpc/grpc-js";
 import loader from "@grpc/proto-loader";
+import XMLHttpRequest from "xhr2";
+
+globalThis.XMLHttpRequest = XMLHttpRequest; // grpc-web is for browsers
+const web = (await import("grpc-web")).default;
 
 const [address, file] = process.argv.slice(2);
 const definition = readFileSync(file);
@@ -102,6 +106,55 @@ add("deadline", async () => {
 });
 add("unimplemented", async () => {
   await assert.rejects(done((cb) => js.UnimplementedCall({}, cb)), (err) => err.code === grpc.status.UNIMPLEMENTED);
+});
+
+// grpc-web, the client of the gRPC project, in text mode, whose bodies are base64.
+const text = new web.GrpcWebClientBase({ format: "text" });
+const describe = (name) => {
+  const m = service.methods.find((m) => m.name === name);
+  return [
+    `${baseUrl}/${service.typeName}/${name}`,
+    (fields) => create(m.input, fields),
+    new web.MethodDescriptor(`/${service.typeName}/${name}`, m.methodKind === "unary" ? web.MethodType.UNARY : web.MethodType.SERVER_STREAMING,
+      Object, Object, (v) => toBinary(m.input, v), (b) => fromBinary(m.output, b)),
+  ];
+};
+const addText = (what, run) => cases.push([`grpc-web text ${what}`, run]);
+const unary = (fields, metadata = {}) => done((cb) => {
+  const [url, request, method] = describe("UnaryCall");
+  text.rpcCall(url, request(fields), metadata, method, cb);
+});
+const follow = (name, fields, metadata = {}) => new Promise((resolve) => {
+  const [url, request, method] = describe(name);
+  const got = [];
+  text.serverStreaming(url, request(fields), metadata, method)
+    .on("data", (r) => got.push(r.payload.body.length))
+    .on("error", (err) => resolve({ got, err }))
+    .on("end", () => resolve({ got }));
+});
+addText("unary", async () => {
+  const r = await unary({ responseSize: 314159, payload: { body: new Uint8Array(271828) } });
+  assert.equal(r.payload.body.length, 314159);
+});
+addText("error", async () => {
+  await assert.rejects(unary({ responseStatus: { code: 9, message: "Grüße" } }),
+    (err) => err.code === web.StatusCode.FAILED_PRECONDITION && decodeURIComponent(err.message) === "Grüße");
+});
+addText("server stream", async () => {
+  assert.deepEqual(await follow("StreamingOutputCall", { responseParameters: sizes.map((size) => ({ size })) }), { got: sizes });
+});
+addText("server stream in time", async () => {
+  const pauses = [1, 2, 3, 4, 5].map((size) => ({ size, intervalUs: 20_000 }));
+  assert.deepEqual(await follow("StreamingOutputCall", { responseParameters: pauses }), { got: [1, 2, 3, 4, 5] });
+});
+addText("deadline", async () => {
+  const { got, err } = await follow("StreamingOutputCall", { responseParameters: [{ size: 1 }, { size: 1, intervalUs: 60_000_000 }] },
+    { deadline: String(Date.now() + 300) });
+  assert.deepEqual([got, err.code], [[1], web.StatusCode.DEADLINE_EXCEEDED]);
+});
+addText("unimplemented", async () => {
+  const [url, request, method] = describe("UnimplementedCall");
+  await assert.rejects(done((cb) => text.rpcCall(url, request({}), {}, method, cb)), (err) => err.code === web.StatusCode.UNIMPLEMENTED);
 });
 
 let passed = 0;

@@ -39,7 +39,7 @@ func installJS(ctx context.Context, e *env) error {
 	if err := errors.Join(e.copyTo("js", "js/package.json"), e.copyTo("js", "js/clients.mjs")); err != nil {
 		return err
 	}
-	return e.installed("js", "installed-1", func() error {
+	return e.installed("js", "installed-2", func() error {
 		_, err := e.output(ctx, "npm", "install", "--prefix", e.path("js"), "--ignore-scripts", "--no-audit", "--no-fund")
 		return err
 	})
