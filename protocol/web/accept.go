@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -78,14 +79,17 @@ func protoMethod(name string) protoreflect.MethodDescriptor {
 // plainStream returns how a plain HTTP request calls a stream, nil if it does not.
 func (x *exchange) plainStream() *plainStream {
 	switch r := x.req; {
-	case x.method == nil || x.codec == nil || x.codec.Name() != "json" || x.kind.protocol != "connect":
+	case x.method == nil || x.method.Kind != tandem.Streaming || x.codec == nil || x.codec.Name() != "json" || x.kind.protocol != "connect":
 		return nil
 	case x.kind.streaming != nil && *x.kind.streaming && !x.kind.lines:
 		return nil
 	default:
 		form := responseForm(r.Header.Values("Accept"), x.kind.lines, x.method)
-		if form == "" {
+		switch {
+		case form == "" && x.route == nil:
 			return nil
+		case form == "":
+			form = typeLines
 		}
 		return &plainStream{x: x, form: form, trailer: http.Header{}}
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/protocol/web"
@@ -156,4 +158,45 @@ func ExampleWithUnknownFields() {
 	<-served
 	// Output:
 	// 400 "" {"code":"invalid_argument","message":"arguments of Arith.Mul: codec json: decoding into *web_test.Pair: unknown field \"C\""}
+}
+
+// words is a Router: GET /words/{word} calls Text.Upper.
+type words struct{}
+
+func (words) Route(r *http.Request) *web.Route {
+	word, ok := strings.CutPrefix(r.URL.Path, "/words/")
+	switch {
+	case !ok:
+		return nil
+	case r.Method != http.MethodGet:
+		return &web.Route{Allow: []string{http.MethodGet}}
+	}
+	return &web.Route{Method: "Text.Upper", Bind: func(m proto.Message) error {
+		m.(*text).Value = word
+		return nil
+	}}
+}
+
+func (words) Paths() []web.Path {
+	value := (&text{}).ProtoReflect().Descriptor().Fields().ByName("value")
+	return []web.Path{{Verb: http.MethodGet, Path: "/words/{word}", Method: "Text.Upper", Params: []web.Parameter{{Name: "word", Field: value}}}}
+}
+
+// A router gives methods other paths; package protocol/rest has those of google.api.http.
+func ExampleWithRouter() {
+	srv := server.New(server.WithProtocols(web.New(web.WithRouter(words{}))))
+	check(srv.RegisterFunc("Text.Upper", func(s *text) (*text, error) { return &text{Value: strings.ToUpper(s.GetValue())}, nil }))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+
+	show(http.Get("http://" + ln.Addr().String() + "/words/abc"))
+	show(http.Post("http://"+ln.Addr().String()+"/words/abc", "application/json", nil))
+	http.DefaultClient.CloseIdleConnections()
+	check(srv.Shutdown(context.Background()))
+	<-served
+	// Output:
+	// 200 "" "ABC"
+	// 405 "" {"code":"unknown","message":"POST: \"/words/abc\" is called by GET","status":405,"title":"Method Not Allowed"}
 }

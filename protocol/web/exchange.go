@@ -26,6 +26,7 @@ type exchange struct {
 	codec   tandem.Codec
 	peer    *tandem.Peer
 	req     *http.Request
+	route   *Route      // nil if the path is a method's name
 	fields  url.Values  // parameters of a GET that has its argument in the query
 	header  http.Header // header of the response
 	w       http.ResponseWriter
@@ -238,14 +239,24 @@ func (x *exchange) decode(m *message, v any) error {
 	if err != nil {
 		return err
 	}
+	if x.route != nil {
+		return x.route.decode(x.memory.Codec(x.codec, b), b, v)
+	}
 	return decode(x.memory.Codec(x.codec, b), b, v)
 }
 
 // Encode encodes the response.
 func (x *exchange) Encode(v any) error {
-	var err error
-	x.reply, err = encode(x.codec, v)
+	b, err := x.encode(v)
+	x.reply = b
 	return err
+}
+
+func (x *exchange) encode(v any) ([]byte, error) {
+	if b, ok, err := x.encodeRouted(v); ok {
+		return b, err
+	}
+	return encode(x.codec, v)
 }
 
 // Stream returns the call's messages, nil for a unary call.

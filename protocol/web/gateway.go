@@ -17,6 +17,7 @@ import (
 // gateway serves the server's methods over HTTP.
 type gateway struct {
 	codecs   codecs
+	router   Router       // nil for none
 	checked  *checkedJSON // the codec "json" if unknown fields are not ignored, else nil
 	gzip     tandem.Compressor
 	mark     []byte // prefix of compressed messages; see markedGzip
@@ -32,7 +33,7 @@ type handlerKey struct {
 }
 
 func newGateway(o *options) *gateway {
-	g := &gateway{codecs: newCodecs(), gzip: compress.Gzip(), mark: newMark(), failures: connect.NewErrorWriter()}
+	g := &gateway{router: o.router, codecs: newCodecs(), gzip: compress.Gzip(), mark: newMark(), failures: connect.NewErrorWriter()}
 	if u := newUnknownFields(o.unknown); u != nil {
 		g.checked = &checkedJSON{jsonCodec: g.codecs["json"].(jsonCodec), fields: u}
 		delete(g.codecs, "json") // what makes calls without an exchange leaves those with JSON to the gateway
@@ -61,10 +62,13 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := g.newExchange(w, r)
 	m := x.method
 	switch {
+	case m == nil && x.route != nil && x.route.Method == "":
+		g.wrongRoute(w, x)
+		return
 	case m == nil:
 		g.noMethod(w, x)
 		return
-	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
+	case x.route == nil && r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
 		g.wrongVerb(w, x)
 		return
 	case x.codec == nil || x.plain == nil && !x.kind.fits(m):
@@ -78,7 +82,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.servePlain(w, x)
 		return
 	}
-	r = x.forMethod(w, x.req)
+	r = x.forMethod(w, x.forConnect())
 	r.Body = newReserving(x, r)
 	g.handler(m).ServeHTTP(x.gate, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
@@ -90,11 +94,17 @@ func (g *gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 	if x.method = conn.Method(x.name); x.method == nil && x.name == "" {
 		x.name = strings.TrimPrefix(r.URL.Path, "/")
 	}
-	if r.Method == http.MethodGet {
+	g.route(x)
+	switch {
+	case x.route != nil:
+		x.kind = routedContent(r)
+	case r.Method == http.MethodGet:
 		x.fields = plainFields(r.URL.Query())
 		x.req = withDefaults(r)
+		fallthrough
+	default:
+		x.kind = contentOf(x.req)
 	}
-	x.kind = contentOf(x.req)
 	x.codec, x.peer = g.codec(x, x.kind.codec), peerOf(conn, x.kind.protocol)
 	x.plain = x.plainStream()
 	x.prepare(w)

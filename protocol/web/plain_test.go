@@ -80,6 +80,7 @@ func newPlainTest(t *testing.T, opts ...server.Option) *webTest {
 	w := newWebTest(t, web.New(), opts...)
 	w.must(server.HandleStream(w.srv, "Numbers.Count", count, server.MethodSafe()))
 	w.must(server.HandleStream(w.srv, "Numbers.Add", add))
+	w.must(w.srv.RegisterFunc("Len", func(s string) int { return len(s) }))
 	w.must(server.HandleStream(w.srv, "Numbers.Running", running))
 	w.must(server.HandleStream(w.srv, "Numbers.Sum", sum))
 	w.must(server.HandleStream(w.srv, "Raw", func(_ context.Context, s *tandem.Stream[json.RawMessage, json.RawMessage]) error {
@@ -144,6 +145,8 @@ func TestPlainStreams(t *testing.T) {
 		{"POST /Raw", asJSON, lines, "[1,\r\n \"a\\n\"]", 200, lines, "[1,\"a\\n\"]\n"},
 		{"POST /Raw", asJSON, events, "[1,\n2]", 200, events, "data: [1,2]\n\nevent: end\ndata: {}\n\n"},
 
+		{"POST /Len", asJSON, "application/json, text/event-stream", `"four"`, 200, asJSON, "4"},
+		{"POST /Len", lines, lines, `"four"`, 415, "application/problem+json", anyBody},
 		{"POST /Numbers/Count", asJSON, "*/*", `{"From":2}`, 415, "application/problem+json", anyBody},
 		{"POST /Numbers/Count", "application/proto", events, ``, 415, "application/problem+json", anyBody},
 		{"POST /Numbers/Count", "application/x-ndjson; charset=latin1", events, ``, 415, "application/problem+json", anyBody},

@@ -82,7 +82,7 @@ func timeoutOf(r *http.Request) (time.Duration, error) {
 func (p *plainStream) open(w http.ResponseWriter) error {
 	x := p.x
 	if x.req.Method == http.MethodGet {
-		return nil
+		return nil // the message is in the query, or a route says it
 	}
 	switch encoding := x.req.Header.Get("Content-Encoding"); {
 	case encoding == "" || encoding == "identity":
@@ -130,7 +130,10 @@ func (p *plainStream) receive() ([]byte, error) {
 		return p.receiveLine()
 	}
 	p.over = io.EOF
-	if p.in == nil {
+	switch {
+	case p.in == nil && p.x.route != nil:
+		return nil, nil
+	case p.in == nil:
 		return queryText(p.x)
 	}
 	var b []byte

@@ -61,6 +61,7 @@ type options struct {
 	cors       *CORS
 	hosts      []string // nil for the default
 	unknown    UnknownFields
+	router     Router
 }
 
 type mount struct {
@@ -119,7 +120,7 @@ func New(opts ...Option) server.Protocol {
 	}
 	p.handler = p.mux
 	if p.opts.cors != nil {
-		p.handler = p.opts.cors.wrap(p.mux)
+		p.handler = p.opts.cors.wrap(p.mux, p.opts.router)
 	}
 	return p
 }
