@@ -27,6 +27,12 @@ func (s *Schemas) message(m protoreflect.MessageDescriptor) Object {
 	return s.ref(name)
 }
 
+// Message returns the schema of a Protocol Buffers message, which is never null.
+func (s *Schemas) Message(m protoreflect.MessageDescriptor) Object { return present(s.message(m)) }
+
+// Field returns the schema of a field of a Protocol Buffers message, without null.
+func (s *Schemas) Field(f protoreflect.FieldDescriptor) Object { return present(s.protoField(f)) }
+
 // wellKnown returns the schema of a message with a JSON mapping of its own.
 func wellKnown(name string) Object {
 	switch strings.TrimPrefix(name, "google.protobuf.") {

@@ -51,7 +51,7 @@ func TestOpenAPI(t *testing.T) {
 	a := w.do(w.h1, "GET /openapi.json", "", "")
 	var doc map[string]any
 	w.must(json.Unmarshal([]byte(a.Body), &doc))
-	if doc["openapi"] != "3.1.0" || get(doc, "paths", "/Numbers/Sum") != nil {
+	if doc["openapi"] != "3.1.0" || get(doc, "paths", "/Numbers/Sum", "post", "x-tandem-kind") != "stream" {
 		t.Error(a.Body)
 	}
 	mul, _ := get(doc, "paths", "/Arith/Mul").(map[string]any)

@@ -62,6 +62,7 @@ type options struct {
 	hosts      []string // nil for the default
 	unknown    UnknownFields
 	router     Router
+	document   bool // /openapi.json is served
 }
 
 type mount struct {
@@ -115,6 +116,9 @@ func New(opts ...Option) server.Protocol {
 	}
 	p.mux, p.gateway, p.quick = http.NewServeMux(), newGateway(&p.opts), mayBeQuick(&p.opts)
 	p.mux.Handle("/", p.gateway)
+	if p.opts.document {
+		p.opts.mounts = append(p.opts.mounts, mount{"GET /openapi.json", http.HandlerFunc(p.serveOpenAPI)})
+	}
 	for _, m := range p.opts.mounts {
 		p.mux.Handle(m.pattern, m.handler)
 	}
