@@ -27,7 +27,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
@@ -144,8 +146,13 @@ func (r *router) Route(req *http.Request) *web.Route {
 	case found == nil:
 		return &web.Route{Allow: allow}
 	}
+	query := sync.OnceValues(func() (url.Values, error) { return url.ParseQuery(req.URL.RawQuery) })
 	out := &web.Route{Method: string(found.method), Bind: func(m proto.Message) error {
-		return found.bind(m.ProtoReflect(), segments, req.URL.Query())
+		values, err := query()
+		if err != nil {
+			return err
+		}
+		return found.bind(m.ProtoReflect(), segments, values)
 	}}
 	switch {
 	case found.whole:

@@ -64,6 +64,9 @@ const anyVerb = "*"
 // with a verb before one without. If no route has the request's verb, it returns those that the
 // path's routes have.
 func (n *node) find(verb, path string) (r *route, segments, allow []string) {
+	if strings.Count(path, "/") > maxSegments {
+		return nil, nil, nil
+	}
 	segments = strings.Split(strings.TrimPrefix(path, "/"), "/")
 	last := len(segments) - 1
 	if head, name, ok := cutLast(segments[last]); ok {
@@ -78,6 +81,9 @@ func (n *node) find(verb, path string) (r *route, segments, allow []string) {
 	r = s.below(n, segments)
 	return r, segments, s.allow
 }
+
+// maxSegments is how many segments the path of a request for a route may have.
+const maxSegments = 256
 
 // cutLast cuts a segment at its last colon.
 func cutLast(segment string) (head, name string, ok bool) {

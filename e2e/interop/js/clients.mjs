@@ -1,4 +1,4 @@
-// grpc-js, connect-node and grpc-web against a testservice: node clients.mjs HOST:PORT FILE, the
+// grpc-js, connect-node, grpc-web, EventSource and fetch against a testservice: node clients.mjs HOST:PORT FILE, the
 // file being its definition. The last line says how many cases have passed.
 import { readFileSync } from "node:fs";
 import assert from "node:assert/strict";
@@ -8,6 +8,7 @@ import { Code, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import grpc from "@grpc/grpc-js";
 import loader from "@grpc/proto-loader";
+import { EventSource } from "eventsource";
 import XMLHttpRequest from "xhr2";
 
 globalThis.XMLHttpRequest = XMLHttpRequest; // grpc-web is for browsers
@@ -155,6 +156,41 @@ addText("deadline", async () => {
 addText("unimplemented", async () => {
   const [url, request, method] = describe("UnimplementedCall");
   await assert.rejects(done((cb) => text.rpcCall(url, request({}), {}, method, cb)), (err) => err.code === web.StatusCode.UNIMPLEMENTED);
+});
+
+// Clients without a library: EventSource, and fetch with a message a line.
+const addPlain = (what, run) => cases.push([`plain ${what}`, run]);
+const listen = (message) => new Promise((resolve) => {
+  const source = new EventSource(`${baseUrl}/grpc.testing.TestService/StreamingOutputCall?message=${encodeURIComponent(JSON.stringify(message))}`);
+  const got = [];
+  const finish = (how, event) => {
+    source.close();
+    resolve({ got, how, event });
+  };
+  source.addEventListener("message", (e) => got.push(Buffer.from(JSON.parse(e.data).payload.body, "base64").length));
+  source.addEventListener("end", (e) => finish("end", e));
+  source.addEventListener("error", (e) => finish("error", e));
+});
+addPlain("EventSource", async () => {
+  const { got, how } = await listen({ responseParameters: sizes.map((size) => ({ size, intervalUs: 10_000 })) });
+  assert.deepEqual([got, how], [sizes, "end"]);
+});
+addPlain("EventSource that is refused", async () => {
+  const { got, how, event } = await listen({ responseParameters: 1 });
+  assert.deepEqual([got, how, event.code], [[], "error", 400]);
+});
+const lines = (method, accept, messages) => fetch(`${baseUrl}/grpc.testing.TestService/${method}`, {
+  method: "POST", headers: { "Content-Type": "application/x-ndjson", Accept: accept }, body: messages.map((m) => JSON.stringify(m) + "\n").join(""),
+});
+addPlain("client stream of lines", async () => {
+  const res = await lines("StreamingInputCall", "*/*", sizes.map((n) => ({ payload: { body: Buffer.alloc(n).toString("base64") } })));
+  assert.equal(res.headers.get("content-type"), "application/json"); // as the definition says
+  assert.equal((await res.json()).aggregatedPayloadSize, sizes.reduce((a, b) => a + b));
+});
+addPlain("both ways in lines", async () => {
+  const res = await lines("FullDuplexCall", "application/x-ndjson", sizes.map((size) => ({ responseParameters: [{ size }] })));
+  const got = (await res.text()).trim().split("\n").map((line) => Buffer.from(JSON.parse(line).payload.body, "base64").length);
+  assert.deepEqual(got, sizes);
 });
 
 let passed = 0;

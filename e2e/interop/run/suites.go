@@ -64,8 +64,8 @@ var suites = []*suite{
 		known: h2Known,
 	},
 	{
-		name: "javascript", peer: "grpc-js 1.14.7, connect-node 2.1.2, grpc-web 2.1.1",
-		what:    "6 cases, gRPC-Web in text mode, and {Connect in JSON and protobuf, gRPC-Web, gRPC} over HTTP/1.1 and HTTP/2",
+		name: "javascript", peer: "grpc-js 1.14.7, connect-node 2.1.2, grpc-web 2.1.1, eventsource 3.0.7",
+		what:    "6 cases, gRPC-Web in text mode, streams without a library, and {Connect in JSON and protobuf, gRPC-Web, gRPC} over HTTP/1.1 and HTTP/2",
 		install: installJS, run: runJS,
 	},
 	{
