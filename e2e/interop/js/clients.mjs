@@ -8,6 +8,7 @@ import { Code, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import grpc from "@grpc/grpc-js";
 import loader from "@grpc/proto-loader";
+import { Validator } from "@seriousme/openapi-schema-validator";
 import { EventSource } from "eventsource";
 import XMLHttpRequest from "xhr2";
 
@@ -191,6 +192,15 @@ addPlain("both ways in lines", async () => {
   const res = await lines("FullDuplexCall", "application/x-ndjson", sizes.map((size) => ({ responseParameters: [{ size }] })));
   const got = (await res.text()).trim().split("\n").map((line) => Buffer.from(JSON.parse(line).payload.body, "base64").length);
   assert.deepEqual(got, sizes);
+});
+addPlain("document of OpenAPI 3.1", async () => {
+  const document = await (await fetch(`${baseUrl}/openapi.json`)).json();
+  assert.equal(document.paths["/grpc.testing.TestService/FullDuplexCall"].post["x-tandem-kind"], "stream");
+  const { valid, errors } = await new Validator().validate(document);
+  assert.ok(valid, JSON.stringify(errors));
+  delete document.paths["/Arith/Mul"].post.responses;
+  document.paths["/Arith/Mul"].post.answers = {};
+  assert.equal((await new Validator().validate(document)).valid, false);
 });
 
 let passed = 0;

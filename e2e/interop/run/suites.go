@@ -65,7 +65,7 @@ var suites = []*suite{
 	},
 	{
 		name: "javascript", peer: "grpc-js 1.14.7, connect-node 2.1.2, grpc-web 2.1.1, eventsource 3.0.7",
-		what:    "6 cases, gRPC-Web in text mode, streams without a library, and {Connect in JSON and protobuf, gRPC-Web, gRPC} over HTTP/1.1 and HTTP/2",
+		what:    "6 cases, gRPC-Web in text mode, streams without a library, a validator of OpenAPI, and {Connect in JSON and protobuf, gRPC-Web, gRPC} over HTTP/1.1 and HTTP/2",
 		install: installJS, run: runJS,
 	},
 	{
