@@ -40,9 +40,10 @@ const definition = `
 		rpc Follow(Cart) returns (stream Cart) { option (google.api.http).get = "/v1/{name=carts/*}:follow"; }
 	}`
 
-type tree struct {
+// Tree is a type of Go.
+type Tree struct {
 	Name     string
-	Children []*tree
+	Children []*Tree
 	Weights  map[string]float64
 	Raw      json.RawMessage
 }
@@ -72,10 +73,10 @@ func serve(t *testing.T) string {
 	srv := server.New(server.WithProtocols(web.New(web.WithPages(), web.WithRouter(router))))
 	must(t, srv.RegisterFunc("Arith.Div", func(a, b int8) (int8, error) { return a / b, nil }, server.MethodSafe()))
 	must(t, srv.RegisterFunc("Arith.Nothing", func() error { return nil }))
-	must(t, srv.RegisterFunc("Grow", func(t tree) *tree { return &t }))
+	must(t, srv.RegisterFunc("Grow", func(t Tree) *Tree { return &t }))
 	must(t, srv.RegisterFunc("Clock.Now", timestamppb.Now))
 	must(t, srv.RegisterFunc("Clock.Struct", func(s *structpb.Struct) *structpb.Struct { return s }))
-	must(t, server.HandleStream(srv, "Trees.Follow", func(_ context.Context, s *tandem.Stream[tree, tree]) error { return s.Send(&tree{}) }, server.MethodSafe()))
+	must(t, server.HandleStream(srv, "Trees.Follow", func(_ context.Context, s *tandem.Stream[Tree, Tree]) error { return s.Send(&Tree{}) }, server.MethodSafe()))
 	must(t, web.RegisterReflection(srv))
 	_, err := web.RegisterHealth(srv)
 	must(t, err)

@@ -78,6 +78,9 @@ func errorSchema() object {
 // path describes one method.
 func (s paths) path(m *server.Method) object {
 	request, results := s.Several(m.Args), s.Several(m.Results)
+	if d := protoMethod(m.Name); d != nil && m.Args == nil { // a tandem.Func
+		request, results = s.Message(d.Input()), s.Message(d.Output())
+	}
 	post := s.operation(m, results)
 	post["operationId"] = m.Name
 	post["requestBody"] = object{"required": true, "content": inJSON(request)}

@@ -146,7 +146,7 @@ func (s paths) route(m *server.Method, p Path) object {
 	operation[kindField] = kindRoute
 	var parameters []object
 	for _, param := range p.Params {
-		o := object{"name": param.Name, "in": "path", "required": true, "schema": s.Field(param.Field)}
+		o := object{"name": param.Name, "in": "path", "required": true, "schema": s.Param(param.Field)}
 		if param.Query {
 			o["in"], o["required"] = "query", false
 		}
