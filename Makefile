@@ -89,8 +89,8 @@ test-beside: ## The part of test without the race detector, and outside the work
 
 # rpcx and Kitex have data races of their own.
 test-protocols: ## Test protocols against real peers, and one in Python; installs that as root
-	cd e2e && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./grpc ./jsonrpc ./openapi
-	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./rpcx
+	cd e2e && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./grpc ./jsonrpc
+	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./openapi ./rpcx
 	cd examples/migrating && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./grpc/... ./netrpc/...
 	cd examples/migrating && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./kitex ./rpcx
 	@protocol/thrift/testdata/python.sh -shuffle=on $(TESTFLAGS)
