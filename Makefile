@@ -82,7 +82,7 @@ test: ## Test all that needs no third-party servers, with the race detector, and
 
 test-beside: ## The part of test without the race detector, and outside the workspace
 	tests=$$(.ci/unraced $(unraced)); $(GO) test -p 2 -shuffle=on -timeout 10m -run "$$tests" $(TESTFLAGS) $(unraced)
-	$(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) ./protocol/web -own
+	$(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) ./protocol/web -net
 	cd e2e && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 10m $(TESTFLAGS) ./interop/options ./release
 	cd e2e && tests=$$(../.ci/unraced interop/options) && GOWORK=off $(GO) test -shuffle=on -timeout 5m -run "$$tests" $(TESTFLAGS) ./interop/options
 	cd $(peers) && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 5m $(TESTFLAGS) ./...

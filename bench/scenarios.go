@@ -42,6 +42,12 @@ var scenarios = []scenario{
 		s.modes, s.callers, s.baselines = "shared", "100", "tandem"
 		s.systems = "tandem,tandem+admin,tandem+metrics,tandem+trace,tandem+accesslog,tandem+metrics+trace+accesslog"
 	}},
+	{"foreign", "clients and servers of other frameworks, at their own and at tandem's", func(s *settings) {
+		s.callers, s.baselines = "100,1000", "grpc+deadline,connect,connect+grpcweb,rpcx"
+		s.systems = "grpc+deadline,grpc+deadline+tandem-server,grpc+tandem-client,grpc+tandem-client+tandem-server," +
+			"grpc+deadline+guarded+tandem-server,connect,connect+tandem-server,connect+tandem-client," +
+			"connect+grpcweb,connect+grpcweb+tandem-server,rpcx,rpcx+tandem-server"
+	}},
 	{"client", "calls to servers that run already, here or on other hosts (bench server)", func(s *settings) {
 		s.systems, s.callers, s.deployments, s.rounds, s.duration = "tandem", "100", string(harness.Elsewhere), 1, 10*time.Second
 	}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/call"
+	"github.com/tandem-rpc/tandem/internal/deadline"
 	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -56,9 +57,9 @@ func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
 	}
 	defer f.done()
 	if !call.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
-		defer cancel()
+		timed := deadline.With(ctx, call.Deadline)
+		defer timed.End()
+		ctx = timed
 	}
 	return f.between(ctx, call)
 }

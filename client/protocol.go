@@ -188,6 +188,9 @@ func (r *Request) Arguments() ([][]byte, error) {
 // Argument returns the only argument, encoded, and nil if there is none. Several are
 // an error: most protocols have one.
 func (r *Request) Argument() ([]byte, error) {
+	if !r.Several && len(r.Message) > 0 {
+		return r.Message, nil
+	}
 	list, err := r.Arguments()
 	switch {
 	case err != nil:

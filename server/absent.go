@@ -63,7 +63,7 @@ func (c *Conn) Refuse(ctx context.Context, call *tandem.Call, why error, done fu
 // refuse makes a call that ends with why, unless an interceptor or plugin of m returns another
 // error; same is false then.
 func (c *Conn) refuse(ctx context.Context, m *dispatch.Method, call *tandem.Call, why *tandem.Error, done func(err error, same bool)) {
-	c.start(session.WithRefusal(ctx, why), m, call, func(err error) {
+	c.start(session.WithRefusal(ctx, why), m, call, doneFunc(func(err error) {
 		done(err, err == error(why)) //nolint:errorlint // it is that one, or another's
-	})
+	}))
 }

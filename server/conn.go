@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/overload"
-	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/turn"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
@@ -38,6 +38,7 @@ type Conn struct {
 	armed  bool   // arm has set a read deadline
 	left   int    // bytes until arm sets the read deadline again
 
+	turn    turn.Turn
 	backlog overload.Backlog // used by the goroutine that reads
 	age     atomic.Int64     // ns that the bytes read last had waited in the kernel; 0 if not known
 
@@ -63,6 +64,7 @@ func (s *Server) newConn(v acceptedConn, p Protocol, first []byte) *Conn {
 	}
 	conn.ctx, conn.cancel = context.WithCancel(s.base)
 	conn.account = s.memory.Account()
+	conn.turn.Init(s.turns)
 	conn.backlog.Waited(s.env.Now())
 	conn.out.room.L = &conn.out.mu
 	return conn
@@ -104,7 +106,44 @@ func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
 		return
 	}
 	c.server.foreign.calls.Add(1)
-	c.start(ctx, m, call, done)
+	c.start(ctx, m, call, doneFunc(done))
+}
+
+// Answerer answers a call.
+type Answerer interface {
+	// Answer is called exactly once, with the call's error, when the call has ended. here says that it
+	// is called by [Conn.GoHere], in the same goroutine.
+	Answer(here bool, err error)
+}
+
+// doneFunc is the Answerer of [Conn.Go].
+type doneFunc func(error)
+
+func (f doneFunc) Answer(_ bool, err error) { f(err) }
+
+// GoHere is [Conn.Go] for the goroutine that reads the connection: it makes the call itself if calls
+// of the method have been short, and if the server is not overloaded. If the call takes long after all, takeOver is called in another goroutine, which
+// reads the connection from then on. GoHere then returns false, when the call has ended: the goroutine
+// that called it must not read any more, nor use what the other one uses.
+//
+// A method may end the goroutine that runs it ([runtime.Goexit]): then takeOver is called too, and
+// GoHere does not return. So Serve must wait for the end of the reading in a deferred function.
+func (c *Conn) GoHere(ctx context.Context, call *tandem.Call, a Answerer, takeOver func()) (reads bool) {
+	m := c.server.table.Lookup(call.Method)
+	if m == nil {
+		c.NoMethod(ctx, call, dispatch.ErrAbsent(call), func(err error) { a.Answer(false, err) })
+		return true
+	}
+	c.server.foreign.calls.Add(1)
+	r := c.begin(ctx, m, call, a)
+	switch {
+	case r == nil:
+		return true
+	case !r.method.short() || c.server.guard != nil && c.server.guard.gate.Guarding():
+		c.server.helpers.run(r.runApart)
+		return true
+	}
+	return r.runHere(takeOver)
 }
 
 // note counts a call that ends before it has begun.
@@ -116,27 +155,42 @@ func (c *Conn) note() {
 }
 
 // start makes a call in another goroutine, when the connection has a free slot.
-func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
+func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call, a Answerer) {
+	if r := c.begin(ctx, m, call, a); r != nil {
+		c.server.helpers.run(r.runApart)
+	}
+}
+
+// begin returns a call that may run now, when the connection has a free slot. It returns nil for a
+// call that has ended, or will be run by the gate.
+func (c *Conn) begin(ctx context.Context, m *dispatch.Method, call *tandem.Call, a Answerer) *runningCall {
 	select {
 	case c.slots <- struct{}{}:
-	case <-ctx.Done():
-		done(notStarted(ctx.Err()))
-		return
+	default:
+		select {
+		case c.slots <- struct{}{}:
+		case <-ctx.Done():
+			a.Answer(false, notStarted(ctx.Err()))
+			return nil
+		}
 	}
 	if call.Peer == nil {
 		call.Peer = c.peer
 	}
 	c.countFromArrival(call)
 	c.server.limitTime(m, call)
-	r := newRunningCall(c, m, call)
+	r := newRunningCall(c, c.server.methods.of(m), call)
+	r.Init(ctx, call.Deadline)
+	r.answerer = a
 	if !c.enter(r) { // requests of HTTP/2 may begin while the connection ends
 		<-c.slots
-		done(notStarted(context.Canceled))
-		return
+		a.Answer(false, notStarted(context.Canceled))
+		return nil
 	}
-	if c.server.guard == nil || c.admit(ctx, m, r, done) {
-		c.runAdmitted(ctx, m, r, nil, done)
+	if c.server.guard != nil && !c.admit(r) {
+		return nil
 	}
+	return r
 }
 
 // countFromArrival moves the call's deadline back by the time that the request waited in the
@@ -146,54 +200,6 @@ func (c *Conn) countFromArrival(call *tandem.Call) {
 		return
 	}
 	call.Deadline = call.Deadline.Add(-time.Duration(c.age.Load()))
-}
-
-// runAdmitted makes a call that the gate has admitted, in another goroutine. waited is nil for
-// a call that did not wait.
-func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, listed *runningCall, waited *overload.Request, done func(error)) {
-	c.server.helpers.run(func() {
-		defer c.leaveCall(listed)
-		call := listed.call
-		c.server.guard.letRead(c.server.env.Now())
-		switch {
-		case c.server.guard == nil:
-			c.server.run(ctx, m, listed, done)
-			return
-		case call.Kind == tandem.Streaming:
-			defer c.server.guard.gate.EndStream()
-			c.server.run(ctx, m, listed, done)
-			return
-		}
-		env, gate := c.server.env, c.server.guard.gate
-		r := &admitted{Body: call.Body, env: env, gate: gate, Handled: c.server.guard.loadOf(m).Begin(waited, env.Now(), env.Instant(call.Deadline))}
-		r.Failed = true
-		call.Body = r
-		defer func() {
-			r.Parked = r.slot.End()
-			gate.Done(&r.Handled, env.Now()).Tell()
-		}()
-		c.server.run(ctx, m, listed, func(err error) {
-			r.Failed = err != nil
-			done(err)
-		})
-	})
-}
-
-// admitted is the Body of a call that the gate has admitted. Decode may wait until the message
-// has arrived, and until there is memory for it, which is no part of the handler's time.
-type admitted struct {
-	tandem.Body
-
-	env  *session.Env
-	gate *overload.Gate
-	slot overload.Slot
-	overload.Handled
-}
-
-func (a *admitted) Decode(v any) error {
-	began := a.env.Now()
-	defer func() { a.Waited(a.env.Now() - began) }()
-	return a.Body.Decode(v)
 }
 
 // leaveCall notes that a call has ended.
@@ -240,44 +246,6 @@ func (s *Server) limitTime(m *dispatch.Method, call *tandem.Call) {
 	}
 }
 
-// run makes one call and passes its error to done.
-func (s *Server) run(ctx context.Context, m *dispatch.Method, listed *runningCall, done func(error)) {
-	call := listed.call
-	s.foreign.running.Add(1)
-	defer s.foreign.running.Add(-1)
-	var cancel context.CancelFunc
-	if call.Deadline.IsZero() {
-		ctx, cancel = context.WithCancel(ctx)
-	} else {
-		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
-	}
-	defer cancel()
-	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) { // its deadline passed before it began
-		done(notStarted(err))
-		return
-	}
-	finish := func(_ context.Context, _ *tandem.Call, err error) { s.conclude(call, err, done) }
-	listed.Context = ctx
-	finish(ctx, call, dispatch.Run(listed, call, m.Func, finish))
-}
-
-// conclude ends the call and passes its error to done, also if one of the application's
-// functions that it calls panics.
-func (s *Server) conclude(call *tandem.Call, err error, done func(error)) {
-	returned := false
-	defer func() {
-		if !returned {
-			err = s.panicked(call.Method, recover())
-		}
-		done(err)
-	}()
-	call.End(err)
-	if tandem.AsError(err) == nil { // AsError calls err's methods, which may panic, too
-		err = nil
-	}
-	returned = true
-}
-
 // panicked reports a panic to the log and the plugins, and returns an error for it.
 func (s *Server) panicked(what string, value any) error {
 	return dispatch.Died(what, value, s.onPanic)
@@ -316,6 +284,27 @@ func (c *Conn) Read(p []byte) (int, error) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// ReadLazy is Read for protocols whose idle connections hold no buffer: it waits until there are
+// bytes, takes a buffer from l, and reads into it.
+func (c *Conn) ReadLazy(l transport.Lender) ([]byte, int, error) {
+	t, ok := c.Conn.(*transport.Conn)
+	if !ok || len(c.first) > 0 {
+		buf := l.Take()
+		n, err := c.Read(buf)
+		return buf, n, err
+	}
+	if err := c.arm(); err != nil {
+		return nil, 0, err
+	}
+	buf, n, err := t.ReadLazy(l)
+	c.left -= n
+	c.noteRead(n)
+	if err != nil && c.stopped() {
+		err = io.EOF
+	}
+	return buf, n, err
 }
 
 // noteRead notes how long the n bytes that were read have waited in the kernel.

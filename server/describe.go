@@ -28,14 +28,14 @@ func (s *Server) describe(m *dispatch.Method) Method { return points.Describe(m,
 // should return then, as Shutdown waits for them.
 func (s *Server) Draining() <-chan struct{} { return s.leaving }
 
-// Method returns the description of the method with that name or alias; nil if there is none.
+// Method returns the description of the method with that name or alias; nil if there is none. It
+// must not be changed.
 func (c *Conn) Method(name string) *Method {
 	m := c.server.table.Lookup(name)
 	if m == nil {
 		return nil
 	}
-	d := c.server.describe(m)
-	return &d
+	return &c.server.methods.of(m).description
 }
 
 // Describe describes all methods of the server.

@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // outbox holds the bytes to be written to a connection. A goroutine that adds some while no
@@ -86,6 +88,15 @@ func (c *Conn) writeQueuedLocked() {
 	if o.err != nil || o.last {
 		c.end()
 	}
+}
+
+// TryWrite writes as much of p as the connection takes at once: none of it if the connection can't
+// tell how much that is, as with TLS.
+func (c *Conn) TryWrite(p []byte) (int, error) {
+	if t, ok := c.Conn.(*transport.Conn); ok {
+		return t.TryWrite(p)
+	}
+	return 0, nil
 }
 
 // Write writes all of p. The peer has to read each 64 KiB of it within [WithStallTimeout]. For

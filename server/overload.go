@@ -235,43 +235,41 @@ func (p *processors) wait(h *metrics.Float64Histogram) time.Duration {
 
 // queued is a call of another protocol that waits in the gate's queue, or was refused there.
 type queued struct {
-	conn   *Conn
-	ctx    context.Context //nolint:containedctx // the call's
-	m      *dispatch.Method
-	listed *runningCall
-	waits  *overload.Request
-	done   func(error)
-	stop   func() bool // stops watching ctx
+	call *runningCall
+	stop func() bool // stops watching the call's context
 }
 
 // admit asks the gate whether a call may begin. It returns false if the call waits, and so
 // begins later, or is refused.
-func (c *Conn) admit(ctx context.Context, m *dispatch.Method, listed *runningCall, done func(error)) bool {
-	g, call := c.server.guard, listed.call
-	if call.Kind == tandem.Streaming {
-		return c.admitStream(listed, done)
+func (c *Conn) admit(r *runningCall) bool {
+	g := c.server.guard
+	if r.kind == tandem.Streaming {
+		return c.admitStream(r)
 	}
-	load := g.loadOf(m)
-	if !call.Deadline.IsZero() {
-		g.gate.Saw(time.Until(call.Deadline))
+	if !r.deadline.IsZero() {
+		g.gate.Saw(time.Until(r.deadline))
 	}
-	if g.gate.Admit(load) {
+	if g.gate.Admit(r.method.load) {
 		return true
 	}
-	q := &queued{conn: c, ctx: ctx, m: m, listed: listed, done: done}
-	now := c.server.env.Now()
+	return c.enqueue(r)
+}
+
+// enqueue is admit for a call that has to wait, or to be refused.
+func (c *Conn) enqueue(listed *runningCall) bool {
+	g, call := c.server.guard, listed.call
+	q := &queued{call: listed}
 	r := &overload.Request{
-		Method: load, Caller: c.server.callerOf(call.Peer), Class: c.server.classOf(call), Bytes: foreignBytes, OneWay: call.Kind == tandem.OneWay,
-		Deadline: c.server.env.Instant(call.Deadline), Owner: q,
+		Method: listed.method.load, Caller: c.server.callerOf(call.Peer), Class: c.server.classOf(call), Bytes: foreignBytes,
+		OneWay: call.Kind == tandem.OneWay, Deadline: c.server.env.Instant(call.Deadline), Owner: q,
 	}
-	q.waits = r
 	listed.queue(r)
-	q.stop = context.AfterFunc(ctx, func() {
+	q.stop = context.AfterFunc(listed.Parent(), func() {
 		if g.gate.Leave(r) {
-			q.end(notStarted(ctx.Err()))
+			q.end(notStarted(listed.Parent().Err()))
 		}
 	})
-	verdict, after := g.gate.Ask(r, now)
+	verdict, after := g.gate.Ask(r, c.server.env.Now())
 	if verdict == overload.Wait {
 		return false
 	}
@@ -283,12 +281,12 @@ func (c *Conn) admit(ctx context.Context, m *dispatch.Method, listed *runningCal
 }
 
 // admitStream is admit for a stream, which does not wait.
-func (c *Conn) admitStream(listed *runningCall, done func(error)) bool {
+func (c *Conn) admitStream(r *runningCall) bool {
 	if c.server.guard.gate.BeginStream() {
 		return true
 	}
-	defer c.leaveCall(listed)
-	done(refusal(c.server.guard.gate.LongestPause(), "no more streams may run, so %s did not begin", listed.call.Method))
+	defer c.leaveCall(r)
+	r.answerer.Answer(false, refusal(c.server.guard.gate.LongestPause(), "no more streams may run, so %s did not begin", r.call.Method))
 	return false
 }
 
@@ -306,19 +304,20 @@ const foreignBytes = 4 << 10
 // Admitted begins the call.
 func (q *queued) Admitted() {
 	q.stop()
-	q.conn.runAdmitted(q.ctx, q.m, q.listed, q.waits, q.done)
+	q.call.waited = q.call.queued
+	q.call.conn.server.helpers.run(q.call.runApart)
 }
 
 // Refused ends the call, which has not executed.
 func (q *queued) Refused(after time.Duration) {
 	q.stop()
-	q.end(refusal(after, "%s could not end in time", q.listed.call.Method))
+	q.end(refusal(after, "%s could not end in time", q.call.call.Method))
 }
 
 func (q *queued) end(err error) {
-	c := q.conn
+	c := q.call.conn
 	c.server.helpers.run(func() {
-		defer c.leaveCall(q.listed)
-		q.done(err)
+		defer c.leaveCall(q.call)
+		q.call.answerer.Answer(false, err)
 	})
 }

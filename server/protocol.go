@@ -277,7 +277,13 @@ func (s *Server) adoptConn(c *net.Conn, fresh *Conn) bool {
 
 // serveConn serves a connection of another protocol until it has ended.
 func (s *Server) serveConn(c *Conn, p Protocol) {
-	err := serveGuarded(c, p)
+	var err error
+	defer func() { s.endConn(c, p, err) }() // also if a method of GoHere has ended this goroutine
+	err = serveGuarded(c, p)
+}
+
+// endConn ends a connection whose Serve has returned, with err.
+func (s *Server) endConn(c *Conn, p Protocol, err error) {
 	defer s.depart(c.accepted, err)
 	if err != nil && !c.isDraining() {
 		c.cancel()

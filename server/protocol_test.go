@@ -33,9 +33,14 @@ type protocolTest struct {
 
 func newProtocolTest(t *testing.T, opts ...server.Option) *protocolTest {
 	t.Helper()
+	return newTestOf(t, talk{}, opts...)
+}
+
+func newTestOf(t *testing.T, protocol server.Protocol, opts ...server.Option) *protocolTest {
+	t.Helper()
 	p := &protocolTest{T: t, net: transport.NewMemory()}
 	opts = append([]server.Option{
-		server.WithLogger(slog.New(slog.NewTextHandler(&p.log, nil))), server.WithProtocols(talk{}),
+		server.WithLogger(slog.New(slog.NewTextHandler(&p.log, nil))), server.WithProtocols(protocol),
 	}, opts...)
 	p.srv = server.New(opts...)
 	p.register("Echo", func(s string) string { return s })

@@ -30,7 +30,14 @@ type Reservation struct {
 // Reserve returns an empty Reservation for a request that begins. It waits for memory until
 // ctx ends; if ctx has no deadline, until no other request was served for [WithStallTimeout].
 // Release must be called when the request is over.
-func (c *Conn) Reserve(ctx context.Context) *Reservation { return &Reservation{conn: c, ctx: ctx} }
+func (c *Conn) Reserve(ctx context.Context) *Reservation {
+	r := new(Reservation)
+	r.Init(c, ctx)
+	return r
+}
+
+// Init is [Conn.Reserve] for a Reservation that is a part of something else.
+func (r *Reservation) Init(c *Conn, ctx context.Context) { r.conn, r.ctx = c, ctx } //nolint:revive // the connection makes it
 
 // For says that the memory is for one call, and returns r. Once the method of that call has waited
 // in Reserve, or in a method that uses it, it holds no slot of overload control, so it does not

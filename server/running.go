@@ -3,10 +3,12 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/lazyctx"
 	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
@@ -15,15 +17,22 @@ import (
 // is also the context of the handler. It has copies of what listings show, as the handler may
 // change the [tandem.Call], and its owner may use that again when the call has ended.
 type runningCall struct {
-	context.Context // set before the handler runs
+	lazyctx.Context
 
 	conn     *Conn
 	call     *tandem.Call
-	method   string
+	answerer Answerer
+	method   *foreignMethod
+	name     string
 	kind     tandem.Kind
 	peer     *tandem.Peer
 	since    int64 // ns by the clock of the sessions
 	deadline time.Time
+	here     bool              // the goroutine that reads runs it
+	began    int64             // ns; when it began to run
+	took     time.Duration     // how long it ran, without the answer
+	waited   *overload.Request // the entry in the gate's queue of a call that has waited there; else nil
+	admitted admitted
 
 	// Guarded by the mutex of the connection.
 	next, prev *runningCall
@@ -31,11 +40,123 @@ type runningCall struct {
 	awaits     session.Awaits
 }
 
-func newRunningCall(c *Conn, m *dispatch.Method, call *tandem.Call) *runningCall {
+func newRunningCall(c *Conn, m *foreignMethod, call *tandem.Call) *runningCall {
 	return &runningCall{
-		conn: c, call: call, kind: call.Kind, peer: call.Peer, since: c.server.env.Now(), deadline: call.Deadline,
-		method: cmp.Or(m.Name, call.Method), // a method that does not exist has no name of its own
+		conn: c, method: m, call: call, kind: call.Kind, peer: call.Peer, since: c.server.env.Now(), deadline: call.Deadline,
+		name: cmp.Or(m.Name, call.Method), // a method that does not exist has no name of its own
 	}
+}
+
+// admitted is the Body of a call that the gate has admitted. Decode may wait until the message
+// has arrived, and until there is memory for it, which is no part of the handler's time.
+type admitted struct {
+	tandem.Body
+
+	env  *session.Env
+	gate *overload.Gate
+	slot overload.Slot
+	overload.Handled
+}
+
+func (a *admitted) Decode(v any) error {
+	began := a.env.Now()
+	defer func() { a.Waited(a.env.Now() - began) }()
+	return a.Body.Decode(v)
+}
+
+// runApart makes the call in a goroutine of its own.
+func (r *runningCall) runApart() {
+	r.run()
+	r.method.runs.RanApart(r.took)
+}
+
+// runHere makes the call in the goroutine that reads the connection, and reports whether that reads
+// on: not if the call took long.
+func (r *runningCall) runHere(takeOver func()) (reads bool) {
+	t := &r.conn.turn
+	r.here = true
+	mine := t.Begin(&r.method.runs, takeOver)
+	returned := false
+	defer func() {
+		if !returned { // the method has ended this goroutine
+			t.GiveUp(mine)
+		}
+	}()
+	r.run()
+	returned = true
+	r.method.runs.Ran(r.took)
+	return t.End(mine)
+}
+
+// run makes the call, which the gate has admitted.
+func (r *runningCall) run() {
+	c, g := r.conn, r.conn.server.guard
+	defer c.leaveCall(r)
+	r.began = c.server.env.Now()
+	if g == nil {
+		r.execute()
+		return
+	}
+	g.letRead(r.began)
+	if r.kind == tandem.Streaming {
+		defer g.gate.EndStream()
+		r.execute()
+		return
+	}
+	a := &r.admitted
+	a.Body, a.env, a.gate = r.call.Body, c.server.env, g.gate
+	a.Handled = r.method.load.Begin(r.waited, r.began, a.env.Instant(r.call.Deadline))
+	a.Failed = true
+	r.call.Body = a
+	defer func() {
+		a.Parked = a.slot.End()
+		g.gate.Done(&a.Handled, a.env.Now()).Tell()
+	}()
+	r.execute()
+}
+
+// execute makes the call and passes on its error.
+func (r *runningCall) execute() {
+	s, call := r.conn.server, r.call
+	s.foreign.running.Add(1)
+	defer s.foreign.running.Add(-1)
+	defer r.Cancel()
+	if err := r.Err(); errors.Is(err, context.DeadlineExceeded) { // its deadline passed before it began
+		r.end(notStarted(err))
+		return
+	}
+	concludeRunning(r, call, dispatch.Run(r, call, r.method.Func, concludeRunning))
+}
+
+// concludeRunning ends a call whose context is its runningCall.
+func concludeRunning(ctx context.Context, call *tandem.Call, err error) {
+	if r, ok := ctx.(*runningCall); ok {
+		r.conclude(call, err)
+	}
+}
+
+// conclude ends the call and passes on its error, also if one of the application's
+// functions that it calls panics.
+func (r *runningCall) conclude(call *tandem.Call, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			err = r.conn.server.panicked(call.Method, recover())
+		}
+		r.end(err)
+	}()
+	call.End(err)
+	if tandem.AsError(err) == nil { // AsError calls err's methods, which may panic, too
+		err = nil
+	}
+	returned = true
+}
+
+// end passes the call's error on.
+func (r *runningCall) end(err error) {
+	r.admitted.Failed = err != nil
+	r.took = time.Duration(r.conn.server.env.Now() - r.began)
+	r.answerer.Answer(r.here, err)
 }
 
 // Value returns the call, or the call's entry in the list for limiters. Other keys are looked up
@@ -118,6 +239,6 @@ func (c *Conn) each(f func(session.Running)) {
 		if r.queued != nil && c.server.guard.gate.Holds(r.queued) {
 			awaits = session.AwaitsSlot
 		}
-		f(session.Running{Method: r.method, Kind: r.kind, Peer: r.peer, Arrived: c.server.env.At(r.since), Deadline: r.deadline, Awaits: awaits})
+		f(session.Running{Method: r.name, Kind: r.kind, Peer: r.peer, Arrived: c.server.env.At(r.since), Deadline: r.deadline, Awaits: awaits})
 	}
 }

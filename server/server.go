@@ -27,6 +27,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/points"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/internal/sniff"
+	"github.com/tandem-rpc/tandem/internal/turn"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -44,6 +45,8 @@ type Server struct {
 
 	matchers     []sniff.Matcher
 	helpers      *helpers // makes the calls of other protocols
+	turns        *turn.Watch
+	methods      foreignMethods
 	unrecognized unrecognized
 	foreign      struct { // calls of other protocols
 		running atomic.Int64
@@ -109,6 +112,8 @@ func New(opts ...Option) *Server {
 	s.onPanic = points.Report(s.opts.plugins, dispatch.LogPanics(s.opts.logger))
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.helpers = newHelpers(s.base, &s.wg)
+	s.turns = turn.NewWatch(s.helpers.run)
+	s.methods.server = s
 	s.table = dispatch.New(dispatch.Config{
 		OnPanic: s.onPanic, Wrap: s.wrap, Codecs: s.opts.codecs, OnChange: s.relist, OnRegister: s.onRegister(),
 	})

@@ -82,6 +82,7 @@ func (s *Server) end(wait time.Duration) error {
 	s.leaveAtLast(leaving, held.listed) // last, so that nothing else waits for a registry
 	deadline := time.Now().Add(wait)
 	ended := session.WaitFor(&s.wg, wait)
+	s.turns.Stop()
 	if !s.env.Close(time.Until(deadline)) || !ended { // the Env is closed in any case
 		return ErrHandlersRunning
 	}

@@ -152,6 +152,15 @@ func (e *expecting) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Checked returns the connection that [ExpectPlain] has wrapped, if its first bytes have been read:
+// they are all that is checked. Other connections are returned as they are.
+func Checked(c net.Conn) net.Conn {
+	if e, ok := c.(*expecting); ok && e.looked {
+		return e.Conn
+	}
+	return c
+}
+
 // NetConn returns the connection that is wrapped.
 func (e *expecting) NetConn() net.Conn { return e.Conn }
 

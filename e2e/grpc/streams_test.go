@@ -528,7 +528,7 @@ func TestStreamsReset(t *testing.T) {
 	}
 }
 
-// resetting is a server that resets each stream of a connection but the first.
+// resetting is a server that resets each stream.
 func resetting(t *testing.T, code http2.ErrCode) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -568,13 +568,7 @@ func resetAll(conn net.Conn, code http2.ErrCode) {
 		if err != nil {
 			return
 		}
-		h, ok := frame.(*http2.HeadersFrame)
-		switch {
-		case !ok:
-			continue
-		case h.StreamID == 1: // a ping
-			err = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x88}, EndHeaders: true, EndStream: true}) // ":status: 200"
-		default:
+		if h, ok := frame.(*http2.HeadersFrame); ok {
 			err = f.WriteRSTStream(h.StreamID, code)
 		}
 		if err != nil {

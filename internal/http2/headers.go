@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -48,7 +49,6 @@ type headerReader struct {
 	bytes  int    // that have come of it
 
 	block   *Block
-	spare   []*Block // that are not used any more
 	trailer bool
 	client  bool
 	size    int
@@ -64,11 +64,7 @@ func (r *headerReader) init(most int) {
 
 // begin prepares for the next block.
 func (r *headerReader) begin(client, trailer bool) {
-	if last := len(r.spare) - 1; last >= 0 {
-		r.block, r.spare = r.spare[last], r.spare[:last]
-	} else {
-		r.block = &Block{Length: -1}
-	}
+	r.block = blocks.Get().(*Block) //nolint:forcetypeassert // nothing else is put
 	r.client, r.trailer, r.size, r.regular, r.bad, r.bytes = client, trailer, 0, false, "", 0
 	r.decoder.SetEmitEnabled(true)
 }
@@ -178,6 +174,8 @@ func (r *headerReader) finish() (b *Block, bad string) {
 		if b.named&namedStatus == 0 {
 			r.bad = "a response without a status"
 		}
+	case strings.Contains(b.Authority, "@"): // RFC 9113, section 8.3.1
+		r.bad = "an authority with a user"
 	case b.Method == http.MethodConnect:
 		if b.named&(namedScheme|namedPath) != 0 || b.Authority == "" {
 			r.bad = "CONNECT with a scheme or path, or without an authority"
@@ -286,17 +284,23 @@ func (m *Machine) readHeader(f *frame) error {
 	}
 	r.stream = 0
 	b, bad := r.finish()
+	if b.TooLarge && !m.client {
+		if err := m.spend(1 + r.bytes/perFrame); err != nil {
+			return err
+		}
+	}
 	return m.onBlock(f.stream, b, r.end, bad)
 }
 
-// maxSpare is how many blocks a connection keeps.
-const maxSpare = 16
+// blocks has those that are not used any more.
+var blocks = sync.Pool{New: func() any { return &Block{Length: -1} }} //nolint:gochecknoglobals // shared memory
 
-// Free takes a block back that is not used any more.
-func (m *Machine) Free(b *Block) {
-	if len(m.reading.spare) < maxSpare && cap(b.Fields) <= 64 {
+// Free takes a block back that is not used any more. It may be called at any time.
+func (b *Block) Free() {
+	const large = 64
+	if cap(b.Fields) <= large {
 		b.clear()
-		m.reading.spare = append(m.reading.spare, b)
+		blocks.Put(b)
 	}
 }
 
@@ -304,9 +308,7 @@ func (m *Machine) Free(b *Block) {
 func (m *Machine) appendBlock(stream uint32, fields []Field, end bool) {
 	at := len(m.out)
 	m.out = appendHead(m.out, 0, frameHeaders, 0, stream)
-	for i := range fields {
-		_ = m.encoder.WriteField(fields[i]) // output does not fail
-	}
+	m.appendFields(fields)
 	n := len(m.out) - at - headLen
 	flags := byte(0)
 	if end {

@@ -11,6 +11,7 @@ package http2
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -31,8 +32,13 @@ const (
 	// progress of its messages allow.
 	calm = 1000
 
-	// perFrame is how many bytes of messages allow one more such frame.
+	// perFrame is how many bytes of messages allow one more such frame, and how many bytes of what is
+	// not used count as one.
 	perFrame = 1 << 10
+
+	// hasty is how much time, as Calm counts it, a request lasts at least that its client cancels and
+	// that counts as one nevertheless.
+	hasty = 2
 )
 
 // Config says what this side allows its peer.
@@ -94,22 +100,25 @@ type Machine struct {
 	next     uint32    // a client's next stream
 	lastSent uint32    // the last stream in the GOAWAY that was sent
 
-	send      int64      // the connection's window for what this side sends
-	recv      int64      // and for what it receives
-	credit    uint32     // consumed bytes for which no WINDOW_UPDATE was sent
-	resets    [64]uint32 // streams that this side has reset lately
-	nextReset int        // where the next is noted
+	send      int64    // the connection's window for what this side sends
+	recv      int64    // and for what it receives
+	credit    uint32   // consumed bytes for which no WINDOW_UPDATE was sent
+	resets    []uint32 // streams that this side has reset lately, at most keptResets; nil for none
+	nextReset int      // where the next is noted
 
 	calm       int   // frames without a purpose that are allowed
+	time       int   // that has passed, as Calm was told
 	progress   int   // bytes of messages since calm was increased
 	peerFrame  int   // the largest frame that the peer takes
 	peerWindow int64 // the first window of streams on which this side sends
 	peerMost   int   // streams that the peer allows
+	peerHeader int64 // bytes of the largest header that the peer takes
 
-	out     []byte
-	encoder *hpack.Encoder
-	reading headerReader
-	events  []Event
+	out      []byte
+	encoder  *hpack.Encoder
+	repeated repeated
+	reading  headerReader
+	events   []Event
 }
 
 // NewServer returns the machine of a server's connection. Its settings are in Output.
@@ -132,7 +141,7 @@ func newMachine(cfg Config) *Machine {
 	cfg.Window, cfg.ConnWindow = min(max(cfg.Window, defaultWindow), largestWindow), min(max(cfg.ConnWindow, defaultWindow), largestWindow)
 	m := &Machine{
 		cfg: cfg, streams: map[uint32]*Stream{}, send: defaultWindow, recv: int64(cfg.ConnWindow), calm: calm,
-		peerFrame: minFrame, peerWindow: defaultWindow, peerMost: 100, // until its settings come
+		peerFrame: minFrame, peerWindow: defaultWindow, peerMost: 100, peerHeader: math.MaxInt64, // until its settings come
 	}
 	m.encoder = hpack.NewEncoder((*output)(m))
 	m.reading.init(int(cfg.MaxHeader))
@@ -163,7 +172,7 @@ func (m *Machine) appendSettings(b []byte) []byte {
 	return b
 }
 
-// Output returns what is to be written next. It is valid until Wrote.
+// Output returns what is to be written next. It is valid until Take.
 func (m *Machine) Output() []byte { return m.out }
 
 // Take returns what is to be written, and gives the machine another buffer for what follows.
@@ -205,6 +214,9 @@ func (m *Machine) Receive(b []byte) (n int, events []Event, err error) {
 		}
 	}
 }
+
+// Settled reports whether the peer's first settings have come.
+func (m *Machine) Settled() bool { return m.settled }
 
 // Midway reports whether the peer has begun a preface or a header that it must finish; a frame that
 // has begun is the rest that Receive has not used.
@@ -269,7 +281,7 @@ func (m *Machine) receive(f *frame) error {
 	case framePushPromise:
 		return fatal(ProtocolError, "a push, which this side does not take")
 	}
-	return m.spend(1) // unknown frames are ignored: RFC 9113, section 5.5
+	return m.spend(1 + f.length/perFrame) // unknown frames are ignored: RFC 9113, section 5.5
 }
 
 // spend allows n frames that further no message, or fails: without a bound they would cost a peer
@@ -284,14 +296,20 @@ func (m *Machine) spend(n int) error {
 // earn notes that bytes of messages have come or gone.
 func (m *Machine) earn(bytes int) {
 	if m.progress += bytes; m.progress >= perFrame {
-		m.Calm(m.progress / perFrame)
+		m.allow(m.progress / perFrame)
 		m.progress %= perFrame
 	}
 }
 
-// Calm allows the peer n more frames that further no message: for the time that has passed, or a
-// request that was answered.
-func (m *Machine) Calm(n int) { m.calm = min(m.calm+n, calm) }
+// Calm allows the peer n more frames that further no message, for the time that has passed. Its user
+// decides how much that is for one.
+func (m *Machine) Calm(n int) {
+	m.time += n
+	m.allow(n)
+}
+
+// allow allows the peer n more frames that further no message.
+func (m *Machine) allow(n int) { m.calm = min(m.calm+n, calm) }
 
 func (m *Machine) onSettings(f *frame) error {
 	switch {
@@ -326,6 +344,7 @@ func (m *Machine) set(id uint16, value uint32) error {
 	switch id {
 	case settingTableSize:
 		m.encoder.SetMaxDynamicTableSize(min(value, tableSize))
+		m.repeated.forget() // the next block begins with the new size
 	case settingPush:
 		if value > 1 || m.client && value != 0 {
 			return fatal(ProtocolError, "ENABLE_PUSH is %d", value)
@@ -343,6 +362,8 @@ func (m *Machine) set(id uint16, value uint32) error {
 				return fatal(FlowControlError, "INITIAL_WINDOW_SIZE makes a window larger than 2 GiB")
 			}
 		}
+	case settingMaxHeader:
+		m.peerHeader = int64(value)
 	case settingMaxFrame:
 		if value < minFrame || value > largestFrame {
 			return fatal(ProtocolError, "MAX_FRAME_SIZE is %d", value)
@@ -370,7 +391,7 @@ func (m *Machine) onPing(f *frame) error {
 func (m *Machine) Ping(data [8]byte) {
 	if m.err == nil {
 		m.out = append(appendHead(m.out, 8, framePing, 0, 0), data[:]...)
-		m.Calm(1) // for the answer
+		m.allow(1) // for the answer
 	}
 }
 
@@ -436,6 +457,13 @@ func (m *Machine) Refuse(code Code, why string) {
 		m.lastSent = m.last()
 		m.warned, m.leaving = true, true
 		m.out = appendGoAway(m.out, m.lastSent, code, why)
+	}
+}
+
+// Each calls f for every stream that has not ended.
+func (m *Machine) Each(f func(*Stream)) {
+	for _, st := range m.streams {
+		f(st)
 	}
 }
 

@@ -171,6 +171,7 @@ func TestBrokenProtocol(t *testing.T) {
 		"a late pseudo-field":     {func(p *peer) { p.header(1, true, "a", "x", ":authority", "a") }, "RST 1 PROTOCOL_ERROR"},
 		"an unknown pseudo-field": {func(p *peer) { p.header(1, true, ":what", "x") }, "RST 1 PROTOCOL_ERROR"},
 		"a status":                {func(p *peer) { p.header(1, true, ":status", "200") }, "RST 1 PROTOCOL_ERROR"},
+		"a user":                  {func(p *peer) { p.header(1, true, ":authority", "a@b") }, "RST 1 PROTOCOL_ERROR"},
 		"two paths":               {func(p *peer) { p.header(1, true, ":path", "/x") }, "RST 1 PROTOCOL_ERROR"},
 		"connection":              {func(p *peer) { p.header(1, true, "connection", "close") }, "RST 1 PROTOCOL_ERROR"},
 		"te":                      {func(p *peer) { p.header(1, true, "te", "gzip") }, "RST 1 PROTOCOL_ERROR"},
@@ -258,8 +259,24 @@ func TestFloods(t *testing.T) {
 			p.header(uint32(2*i+1), true)
 			p.raw(frameReset, 0, uint32(2*i+1), "\x00\x00\x00\x08")
 		},
-		"malformed requests": func(p *peer, i int) { p.header(uint32(2*i+1), true, "A", "b") },
-		"requests too many":  func(p *peer, i int) { p.header(uint32(2*i+1), true) },
+		"quick requests and resets": func(p *peer, i int) {
+			p.header(uint32(2*i+1), false)
+			p.raw(frameReset, 0, uint32(2*i+1), "\x00\x00\x00\x08")
+		},
+		"quick requests, and windows by nothing": func(p *peer, i int) {
+			p.header(uint32(2*i+1), false)
+			p.raw(frameWindowUpdate, 0, uint32(2*i+1), "\x00\x00\x00\x00")
+		},
+		"quick requests that are too long": func(p *peer, i int) {
+			p.header(uint32(2*i+1), false, "content-length", "1")
+			p.raw(frameData, 0, uint32(2*i+1), "12")
+		},
+		"quick requests with large headers": func(p *peer, i int) {
+			p.header(uint32(2*i+1), true, "a", strings.Repeat("x", int(small.MaxHeader)))
+		},
+		"large unknown frames": func(p *peer, _ int) { p.raw(0x77, 0, 0, strings.Repeat("x", minFrame)) },
+		"malformed requests":   func(p *peer, i int) { p.header(uint32(2*i+1), true, "A", "b") },
+		"requests too many":    func(p *peer, i int) { p.header(uint32(2*i+1), true) },
 		"data of an ended one": func(p *peer, i int) {
 			if i == 0 {
 				p.header(1, false)
@@ -279,7 +296,11 @@ func TestFloods(t *testing.T) {
 				p.events = p.events[:0]
 				p.give()
 				for _, ev := range p.events {
-					if ev.Kind == Headed {
+					switch {
+					case ev.Kind == Headed && strings.HasPrefix(name, "quick"):
+						p.m.Header(ev.Stream, []Field{{Name: ":status", Value: "200"}}, true)
+						p.m.Done(ev.Stream)
+					case ev.Kind == Headed:
 						running++
 					}
 				}
@@ -315,6 +336,30 @@ func TestNoFlood(t *testing.T) {
 			t.Fatal(p.err)
 		}
 		p.m.Take(p.m.Output())
+	}
+}
+
+// Calls that are cancelled when they have lasted for a while are no flood.
+func TestLateResets(t *testing.T) {
+	p := newPeer(t, NewServer(small))
+	for id := uint32(1); id < 3*calm; {
+		first := id
+		for ; id < first+2*small.MaxStreams; id += 2 {
+			p.header(id, true)
+		}
+		p.events = p.events[:0]
+		p.give()
+		p.m.Calm(hasty)
+		for id := first; id < first+2*small.MaxStreams; id += 2 {
+			p.raw(frameReset, 0, id, "\x00\x00\x00\x08")
+		}
+		p.give()
+		for _, ev := range p.events {
+			p.m.Done(ev.Stream)
+		}
+		if p.m.Take(p.m.Output()); p.err != nil {
+			t.Fatal(id, p.err)
+		}
 	}
 }
 

@@ -14,6 +14,8 @@ type Stream struct {
 	reset     bool // it ended before its messages did
 	done      bool // Done was called
 	undone    bool // it counts in Machine.undone
+	wasted    bool // the work for it does not allow further frames
+	began     int  // when, as Machine.time counts
 	queued    bool // it is in Machine.blocked
 	finishing bool // Finish or CloseSend was called: unsent and trailer are the last
 	window    int64
@@ -57,14 +59,14 @@ func (m *Machine) onBlock(id uint32, b *Block, end bool, bad string) error {
 	case st == nil && !m.client && id > m.highest:
 		return m.onRequest(id, b, end, bad)
 	case st == nil: // it was reset
-		m.Free(b)
+		b.Free()
 		return m.spend(1)
 	case st.recvEnded:
-		m.Free(b)
+		b.Free()
 		m.end(st, StreamClosed)
 		return m.spend(1)
 	case bad != "", st.begun && (!end || st.left > 0):
-		m.Free(b)
+		b.Free()
 		m.end(st, ProtocolError)
 		return m.spend(1)
 	case st.begun:
@@ -72,7 +74,7 @@ func (m *Machine) onBlock(id uint32, b *Block, end bool, bad string) error {
 		m.receivedAll(st)
 		return nil
 	case b.Status < 200: // an interim response, which a final one follows
-		m.Free(b)
+		b.Free()
 		if end || b.Status == 101 {
 			m.end(st, ProtocolError)
 		}
@@ -99,18 +101,18 @@ func (m *Machine) onRequest(id uint32, b *Block, end bool, bad string) error {
 	m.highest = id
 	switch {
 	case m.leaving: // RFC 9113, section 6.8: what comes after GOAWAY is ignored
-		m.Free(b)
+		b.Free()
 		return m.spend(1)
 	case bad != "" || end && b.Length > 0:
-		m.Free(b)
+		b.Free()
 		m.refuse(id, ProtocolError)
 		return m.spend(1)
 	case m.live+m.undone >= int(m.cfg.MaxStreams):
-		m.Free(b)
+		b.Free()
 		m.refuse(id, RefusedStream)
 		return m.spend(1)
 	}
-	st := &Stream{ID: id, begun: true, window: m.peerWindow, recv: int64(m.cfg.Window)}
+	st := &Stream{ID: id, begun: true, window: m.peerWindow, recv: int64(m.cfg.Window), began: m.time, wasted: b.TooLarge}
 	m.streams[id] = st
 	m.live++
 	m.headed(st, b, end)
@@ -135,8 +137,20 @@ func (m *Machine) Open(fields []Field, end bool) *Stream {
 	return st
 }
 
+// Fits reports whether the peer takes a header of this size, as far as its settings say.
+func (m *Machine) Fits(fields []Field) bool {
+	size := int64(0)
+	for i := range fields {
+		size += int64(len(fields[i].Name) + len(fields[i].Value) + fieldOverhead)
+	}
+	return size <= m.peerHeader
+}
+
 // Full reports whether a client has as many streams as its server allows.
-func (m *Machine) Full() bool { return m.opened >= m.peerMost }
+func (m *Machine) Full() bool { return m.Vacant() <= 0 }
+
+// Vacant returns how many more streams a client's server allows; it may be negative.
+func (m *Machine) Vacant() int { return m.peerMost - m.opened }
 
 // Closed reports whether a client can't open streams any more.
 func (m *Machine) Closed() bool { return m.err != nil || m.away || m.next > largestID }
@@ -158,7 +172,7 @@ func (m *Machine) onData(f *frame) error {
 	if code := st.take(f); code != NoError {
 		m.consume(f.length)
 		m.end(st, code)
-		return nil
+		return m.spend(1)
 	}
 	m.Consumed(st, f.length-len(f.payload)) // padding
 	end := f.has(flagEndStream)
@@ -265,6 +279,7 @@ func (m *Machine) onReset(f *frame) error {
 	}
 	if st := m.streams[f.stream]; st != nil {
 		code := Code(f.payload[0])<<24 | Code(f.payload[1])<<16 | Code(f.payload[2])<<8 | Code(f.payload[3])
+		st.wasted = m.time-st.began < hasty
 		m.drop(st, code)
 	}
 	return m.spend(1)
@@ -272,6 +287,7 @@ func (m *Machine) onReset(f *frame) error {
 
 // end resets a stream because of what its peer has done, and tells this side.
 func (m *Machine) end(st *Stream, code Code) {
+	st.wasted = true
 	m.reset(st, code)
 	m.events = append(m.events, Event{Kind: Reset, Stream: st, Code: code})
 }
@@ -294,16 +310,22 @@ func (m *Machine) reset(st *Stream, code Code) {
 	m.close(st, code)
 }
 
+// keptResets is of how many streams this side knows that it has reset them.
+const keptResets = 64
+
 // refuse resets a stream that may not be in the table.
 func (m *Machine) refuse(id uint32, code Code) {
 	m.out = appendWord(m.out, frameReset, id, uint32(code))
+	if m.resets == nil {
+		m.resets = make([]uint32, keptResets)
+	}
 	m.resets[m.nextReset] = id
 	m.nextReset = (m.nextReset + 1) % len(m.resets)
 }
 
 // wasReset reports whether this side has reset a stream lately: what the peer has sent before it
 // knew is ignored.
-func (m *Machine) wasReset(id uint32) bool { return slices.Contains(m.resets[:], id) }
+func (m *Machine) wasReset(id uint32) bool { return slices.Contains(m.resets, id) }
 
 func (m *Machine) close(st *Stream, code Code) {
 	st.reset, st.code = true, code
@@ -348,7 +370,9 @@ func (m *Machine) Done(st *Stream) {
 		return
 	}
 	st.done = true
-	m.Calm(1)
+	if !st.wasted {
+		m.allow(1)
+	}
 	if st.undone {
 		m.undone--
 	}

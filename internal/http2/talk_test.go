@@ -142,7 +142,7 @@ func (k *talk) serve(ev Event) {
 				ev.Stream.Owner, x.served = x, ev.Stream
 			}
 		}
-		k.server.m.Free(ev.Block)
+		ev.Block.Free()
 	}
 	if ev.Stream == nil {
 		return
@@ -170,13 +170,13 @@ func (k *talk) hear(ev Event) {
 		if ev.Block.Status != 200 || len(ev.Block.Fields) != 1 || ev.Block.Fields[0].Value != x.name {
 			k.t.Errorf("request %s gets the header %v", x.name, ev.Block)
 		}
-		k.client.m.Free(ev.Block)
+		ev.Block.Free()
 	case Body:
 		x.reply = append(x.reply, ev.Data...)
 		x.unread[0] += len(ev.Data)
 	case Trailed:
 		x.trailer = ev.Block.Fields[0].Value
-		k.client.m.Free(ev.Block)
+		ev.Block.Free()
 	case Reset:
 		x.reset = true
 	}

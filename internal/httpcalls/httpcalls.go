@@ -1,5 +1,5 @@
-// Package httpcalls makes calls at one server over HTTP, over as many connections as they need,
-// which it presents as one.
+// Package httpcalls makes calls at one server over HTTP/1.1, over as many connections as they need,
+// which it presents as one; package http2calls does so over HTTP/2.
 package httpcalls
 
 import (
@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,51 +62,37 @@ func (t *tracked) Close() error {
 }
 
 // Connect connects once, to find out whether the server can be reached; the first call gets
-// that connection if it comes soon. http2 makes all connections speak HTTP/2 without
-// negotiation, so one connection is enough.
-func Connect(ctx context.Context, connect func(context.Context) (net.Conn, error), http2 bool) (*Server, error) {
+// that connection if it comes soon.
+func Connect(ctx context.Context, connect func(context.Context) (net.Conn, error)) (*Server, error) {
 	first, err := connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return New(first, connect, http2), nil
+	return New(first, connect), nil
 }
 
 // New is [Connect] with a connection that exists.
-func New(first net.Conn, connect func(context.Context) (net.Conn, error), http2 bool) *Server {
+func New(first net.Conn, connect func(context.Context) (net.Conn, error)) *Server {
 	s := &Server{connect: connect, first: first, made: time.Now(), open: map[*tracked]struct{}{}, done: make(chan struct{})}
 	s.base, s.cancel = context.WithCancel(context.Background())
-	s.HTTP = s.Client(http2, 0)
+	s.HTTP = s.Client()
 	return s
 }
 
-// windows is how many streams' windows fit into that of an HTTP/2 connection.
-const windows = 16
-
-// Client returns another client like HTTP, with connections of its own. With HTTP/2, window is
-// how many bytes of a response may arrive before they are read; all responses of a connection
-// together may have 16 times as many. 0 is net/http's default.
-func (s *Server) Client(http2 bool, window int) *http.Client {
-	return client(s.transport(http2, window))
-}
-
-func client(t http.RoundTripper) *http.Client {
+// Client returns another client like HTTP, with connections of its own.
+func (s *Server) Client() *http.Client {
 	return &http.Client{
-		Transport:     t,
+		Transport:     s.transport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-func (s *Server) transport(http2 bool, window int) *http.Transport {
+func (s *Server) transport() *http.Transport {
 	t := &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
 		DisableCompression: true, MaxIdleConnsPerHost: maxIdle, Protocols: new(http.Protocols),
-		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: windows * window,
-		},
 	}
-	t.Protocols.SetHTTP1(!http2)
-	t.Protocols.SetUnencryptedHTTP2(http2) // TLS, if there is any, is in the connection
+	t.Protocols.SetHTTP1(true) // TLS, if there is any, is in the connection
 	return t
 }
 
@@ -169,8 +154,6 @@ func (a *Attempt) Answered() bool { return a.answered.Load() }
 func (a *Attempt) Failed(err error) error {
 	failed := *tandem.AsError(err)
 	switch {
-	case strings.Contains(err.Error(), headerTooLarge):
-		return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: "the metadata is larger than the server takes"}
 	case failed.Code == tandem.Unknown:
 		failed.Code = tandem.Unavailable
 	case errors.Is(err, context.DeadlineExceeded):
@@ -182,10 +165,6 @@ func (a *Attempt) Failed(err error) error {
 	return &failed
 }
 
-// headerTooLarge is a part of the text of net/http's error for a header that is larger than an
-// HTTP/2 server announces to take. The error is not exported.
-const headerTooLarge = "request header list larger than peer's advertised limit"
-
 // resetWrites notes that net/http needs a connection, for the first time or again. It sends a POST
 // again only if no server has accepted it (see [Strip]), so the result on an earlier connection
 // does not count.
@@ -195,8 +174,7 @@ func (a *Attempt) resetWrites() {
 	a.unwritten.Store(false)
 }
 
-// noteWritten records whether the request was written. Only with HTTP/1 an error is one of the
-// socket; an HTTP/2 server may begin a request before it has received all of it.
+// noteWritten records whether the request was written.
 func (a *Attempt) noteWritten(i httptrace.WroteRequestInfo) {
 	op, ok := errors.AsType[*net.OpError](i.Err)
 	switch {

@@ -50,7 +50,7 @@ func TestClose(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer web.Close()
-	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false)
+	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestClose(t *testing.T) {
 // A Server without calls can be closed, too.
 func TestCloseUnused(t *testing.T) {
 	near, far := net.Pipe()
-	s, err := Connect(t.Context(), func(context.Context) (net.Conn, error) { return near, nil }, true)
+	s, err := Connect(t.Context(), func(context.Context) (net.Conn, error) { return near, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestCloseUnused(t *testing.T) {
 // executed. A caller that gives up does not end it.
 func TestEnd(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
-	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false)
+	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestEnd(t *testing.T) {
 		t.Error(err)
 	}
 	<-s.Done()
-	if _, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false); err == nil {
+	if _, err := Connect(t.Context(), connect(web.Listener.Addr().String())); err == nil {
 		t.Error("connected to a server that is closed")
 	}
 }
@@ -135,7 +135,7 @@ func TestLateFirstCall(t *testing.T) {
 	web.Listener = &impatient{Listener: web.Listener}
 	web.Start()
 	t.Cleanup(web.Close)
-	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false)
+	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (*overHTTP) Name() string { return "jsonrpc+http" }
 
 // Connect connects to a server. The first call uses the connection.
 func (o *overHTTP) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
-	s, err := httpcalls.Connect(ctx, r.Dial, false)
+	s, err := httpcalls.Connect(ctx, r.Dial)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
@@ -56,13 +57,12 @@ func (*canned) SetWriteDeadline(_ time.Time) error { return nil }
 // mostAnswered is the limit of a response's message.
 const mostAnswered = 1000
 
-// calledAt makes a call to a server that sends this response, over HTTP/1.1, which the
-// parsers of gRPC responses accept too.
-func calledAt(answer []byte, opts ...connect.ClientOption) (*client.Request, error) {
+// calledAt makes a call over Connect to a server that sends this response, over HTTP/1.1.
+func calledAt(answer []byte) (*client.Request, error) {
 	remote := &client.Remote{Endpoint: tandem.Endpoint{Transport: "tcp", Address: "server:1"}, MaxMessage: mostAnswered}
-	s := httpcalls.New(newCanned(answer), func(context.Context) (net.Conn, error) { return nil, io.EOF }, false)
+	s := httpcalls.New(newCanned(answer), func(context.Context) (net.Conn, error) { return nil, io.EOF })
 	defer func() { _ = s.Close() }()
-	c := &caller{Server: s, clientProtocol: newCalling("test", false, opts...), remote: remote}
+	c := &caller{Server: s, clientProtocol: newCalling("test", connectDialect{}), remote: remote}
 	r := &client.Request{Call: &tandem.Call{Method: "a.B.C", Codec: "protobuf"}, Message: []byte{8, 1}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -78,28 +78,135 @@ func FuzzAnswer(f *testing.F) {
 		"HTTP/1.1 429 Too Many\r\nRetry-After: 1\r\nContent-Length: 1\r\n\r\n{",
 		"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\n\r\n",
 	} {
-		f.Add([]byte(s), false)
+		f.Add([]byte(s))
 	}
-	for _, status := range []string{"0", "5", "16", "17", "99", "256", "4294967295", "-1", ""} {
-		f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/grpc+proto\r\nTrailer: Grpc-Status\r\nTransfer-Encoding: chunked\r\n\r\n"+
-			"7\r\n\x00\x00\x00\x00\x02\x08\x01\r\n0\r\nGrpc-Status: "+status+"\r\nGrpc-Message: a%20b\r\nGrpc-Status-Details-Bin: CAUSAXg\r\n\r\n"), true)
-		f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nGrpc-Status: "+status+"\r\nContent-Length: 0\r\n\r\n"), true)
-	}
-	f.Fuzz(func(t *testing.T, answer []byte, grpc bool) {
-		var opts []connect.ClientOption
-		if grpc {
-			opts = append(opts, connect.WithGRPC())
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		r, err := calledAt(answer)
+		checkAnswer(t, r, err)
+	})
+}
+
+// checkAnswer checks what a call at a server has returned that may answer anything.
+func checkAnswer(t *testing.T, r *client.Request, err error) {
+	if err == nil {
+		if len(r.Reply) > mostAnswered {
+			t.Fatalf("%d bytes", len(r.Reply))
 		}
-		r, err := calledAt(answer, opts...)
-		if err == nil {
-			if len(r.Reply) > mostAnswered {
-				t.Fatalf("%d bytes", len(r.Reply))
-			}
+		return
+	}
+	e, ok := errors.AsType[*tandem.Error](err)
+	if !ok || e.Code == tandem.OK || !e.Code.Valid() {
+		t.Fatal(err)
+	}
+}
+
+// http2Answer is a response over HTTP/2: the blocks of its header and trailer, without compression by
+// a table, and its body.
+type http2Answer struct{ head, body, trailer string }
+
+// pack encodes fields, given as name and value in turns.
+func pack(fields ...string) string {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for i := 0; i < len(fields); i += 2 {
+		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: true})
+	}
+	return b.String()
+}
+
+// answer plays a server with one response.
+func (a http2Answer) answer(c net.Conn) {
+	defer c.Close()
+	read := http2.NewFramer(io.Discard, c)
+	write := http2.NewFramer(c, nil)
+	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil || write.WriteSettings() != nil {
+		return
+	}
+	for {
+		f, err := read.ReadFrame()
+		if err != nil {
 			return
 		}
-		e, ok := errors.AsType[*tandem.Error](err)
-		if !ok || e.Code == tandem.OK || !e.Code.Valid() {
-			t.Fatalf("%q is answered: %v", answer, err)
+		if !f.Header().Flags.Has(http2.FlagDataEndStream) || f.Header().Type != http2.FrameData {
+			continue
 		}
+		end := a.trailer == "" && a.body == ""
+		_ = write.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(a.head), EndHeaders: true, EndStream: end})
+		if a.body != "" {
+			_ = write.WriteData(1, a.trailer == "", []byte(a.body))
+		}
+		if a.trailer != "" {
+			_ = write.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(a.trailer), EndHeaders: true, EndStream: true})
+		}
+	}
+}
+
+// call makes a unary call, or one by a stream, at a server that answers so.
+func (a http2Answer) call(d dialect, stream bool) (*client.Request, error) {
+	near, far := net.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.answer(far)
+	}()
+	defer func() { <-ended }()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	remote := &client.Remote{Endpoint: tandem.Endpoint{Transport: "tcp", Address: "server:1"}, MaxMessage: mostAnswered, StreamWindow: 1 << 16}
+	h := newHTTP2Caller(newCalling("test", d), remote, "http")
+	defer h.Close()
+	r := &client.Request{Call: &tandem.Call{Method: "a.B.C", Codec: "protobuf"}, Message: []byte{8, 1}}
+	if !stream {
+		if _, err := h.Add(ctx, near); err != nil {
+			return nil, err
+		}
+		return r, h.Carry(ctx, r)
+	}
+	if _, err := h.streams.Add(ctx, near); err != nil {
+		return nil, err
+	}
+	m, err := h.CarryStream(ctx, r)
+	if err != nil {
+		return r, err
+	}
+	defer m.Close()
+	if err = errors.Join(m.Send(r.Message), m.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
+		return r, err
+	}
+	for err = nil; err == nil; {
+		r.Reply, err = m.Receive()
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return r, err
+}
+
+// dialects are those of the calls of FuzzHTTP2Answer.
+var dialects = []dialect{grpcDialect{}, connectDialect{}} //nolint:gochecknoglobals // a table
+
+// FuzzHTTP2Answer is FuzzAnswer over HTTP/2, for gRPC and Connect, and for streams.
+func FuzzHTTP2Answer(f *testing.F) {
+	grpc, web := pack(":status", "200", "content-type", "application/grpc+proto"), pack(":status", "200", "content-type", "application/proto")
+	for _, status := range []string{"0", "5", "16", "17", "99", "256", "4294967295", "-1", ""} {
+		for _, last := range []string{"", "CAUSAXg", "CAUSAXgaBgoBYRIBYg", "====", "CAU"} {
+			trailer := pack("grpc-status", status, "grpc-message", "a%20b%", "grpc-status-details-bin", last, "a", "b")
+			f.Add(grpc, "\x00\x00\x00\x00\x02\x08\x01", trailer, uint8(0))
+		}
+	}
+	f.Add(pack(":status", "200", "content-type", "application/grpc", "grpc-status", "3", "grpc-retry-pushback-ms", "-1"), "", "", uint8(0))
+	f.Add(grpc, "\x01\x00\x00\x00\x02\x08\x01", pack("grpc-status", "0"), uint8(2))
+	f.Add(pack(":status", "503", "content-type", "text/plain"), "no", "", uint8(0))
+	f.Add(web, "\x08\x01", "", uint8(1))
+	f.Add(pack(":status", "404", "content-type", "application/json", "trailer-a", "b"), `{"code":"not_found","message":"x","details":[{"type":"a.B","value":"CAE"}]}`, "", uint8(1))
+	f.Add(pack(":status", "200", "content-type", "application/connect+proto"), "\x00\x00\x00\x00\x02\x08\x01\x02\x00\x00\x00\x02{}", "", uint8(3))
+	f.Add(pack(":status", "200", "content-type", "application/connect+proto"), "\x02\x00\x00\x00\x2f"+`{"error":{"code":"aborted"},"metadata":{"a":[]}}`, "", uint8(3))
+	f.Fuzz(func(t *testing.T, head, body, trailer string, kind uint8) {
+		const most = 1 << 14 // of a frame
+		if len(head) > most || len(body) > most || len(trailer) > most {
+			return
+		}
+		r, err := http2Answer{head, body, trailer}.call(dialects[kind&1], kind&2 != 0)
+		checkAnswer(t, r, err)
 	})
 }

@@ -62,35 +62,38 @@ func decodeEach(c tandem.Codec, src []byte, targets []any) error {
 }
 
 // encode encodes the results of a method, or what a stream sends.
-func encode(c tandem.Codec, v any) ([]byte, error) {
+func encode(c tandem.Codec, v any) ([]byte, error) { return appendEncoded(c, nil, v) }
+
+// appendEncoded appends a message to dst.
+func appendEncoded(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	several, ok := v.(tandem.Args)
 	switch {
 	case ok && len(several) == 0 && c.Name() == "json":
-		return []byte("{}"), nil
+		return append(dst, "{}"...), nil
 	case ok && len(several) == 0:
-		return nil, nil
+		return dst, nil
 	case ok && c.Name() == "json":
-		return encodeEach(c, several)
+		return appendEach(c, dst, several)
 	case ok:
-		return nil, tandem.Errorf(tandem.Unimplemented, "it has %d results, which is for JSON: a message of Protocol Buffers is one", len(several))
+		return dst, tandem.Errorf(tandem.Unimplemented, "it has %d results, which is for JSON: a message of Protocol Buffers is one", len(several))
 	}
-	return codec.Append(c, nil, v)
+	return codec.Append(c, dst, v)
 }
 
-func encodeEach(c tandem.Codec, values []any) ([]byte, error) {
-	out := []byte{'['}
+func appendEach(c tandem.Codec, dst []byte, values []any) ([]byte, error) {
+	dst = append(dst, '[')
 	for i, v := range values {
 		if i > 0 {
-			out = append(out, ',')
+			dst = append(dst, ',')
 		}
 		if v == nil {
-			out = append(out, "null"...)
+			dst = append(dst, "null"...)
 			continue
 		}
 		var err error
-		if out, err = codec.Append(c, out, v); err != nil {
+		if dst, err = codec.Append(c, dst, v); err != nil {
 			return nil, err
 		}
 	}
-	return append(out, ']'), nil
+	return append(dst, ']'), nil
 }

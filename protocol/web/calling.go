@@ -32,25 +32,24 @@ import (
 // Streams of all kinds are supported, on connections of their own, so that a slow receiver
 // delays no other call. A stream is open when its request is sent: if the server refuses
 // it, Recv returns the error.
-func GRPC() client.Protocol { return newCalling("grpc", true, connect.WithGRPC()) }
+func GRPC() client.Protocol { return newCalling("grpc", grpcDialect{}) }
 
 // Connect is [GRPC] for Connect servers, at targets connect://host:port, over HTTP/1.1, or
 // over HTTP/2 if the client's TLS configuration offers "h2" and the server accepts it. Without
 // TLS, streams use HTTP/2 if the server supports it, which the first stream finds out.
 // Otherwise each stream has an HTTP/1.1 connection, and many servers then support no
 // bidirectional streams.
-func Connect() client.Protocol { return newCalling("connect", false) }
+func Connect() client.Protocol { return newCalling("connect", connectDialect{}) }
 
 // clientProtocol is a protocol for clients: gRPC or Connect.
 type clientProtocol struct {
-	name   string
-	http2  bool
-	opts   []connect.ClientOption
-	codecs []tandem.Codec
+	name    string
+	dialect dialect
+	codecs  []tandem.Codec
 }
 
-func newCalling(name string, http2 bool, opts ...connect.ClientOption) *clientProtocol {
-	return &clientProtocol{name, http2, opts, []tandem.Codec{protobuf.Codec(), codec.JSON()}}
+func newCalling(name string, d dialect) *clientProtocol {
+	return &clientProtocol{name, d, []tandem.Codec{protobuf.Codec(), codec.JSON()}}
 }
 
 func (c *clientProtocol) Name() string { return c.name }
@@ -68,18 +67,28 @@ func (c *clientProtocol) Connect(ctx context.Context, r *client.Remote) (client.
 	if state := transport.TLSState(first); state != nil {
 		agreed = state.NegotiatedProtocol
 	}
-	http2 := c.http2 || agreed == "h2"
-	s := httpcalls.New(first, r.Dial, http2)
-	return &caller{Server: s, clientProtocol: c, remote: r, streams: newVersion(http2, agreed != "")}, nil
+	if c.dialect.needsHTTP2() || agreed == "h2" {
+		return connectHTTP2(ctx, c, r, first)
+	}
+	calls := &caller{Server: httpcalls.New(first, r.Dial), clientProtocol: c, remote: r, streams: newVersion(agreed != "")}
+	calls.http2 = newHTTP2Caller(c, r, schemeOf(first))
+	return calls, nil
 }
 
-// caller makes calls to one server.
+// caller makes calls over Connect to one server, over HTTP/1.1 or, if they are streams and the server
+// supports it, over HTTP/2.
 type caller struct {
 	*httpcalls.Server
 	*clientProtocol
 
 	remote  *client.Remote
 	streams *version
+	http2   *http2Caller // for streams
+}
+
+// Close ends the calls in flight, and all connections.
+func (c *caller) Close() error {
+	return errors.Join(c.Server.Close(), c.http2.Close())
 }
 
 // Carry makes a call.
@@ -131,10 +140,9 @@ func (r *recordingClient) Do(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// lost returns why the response could not be read, nil if it was, or if the server reset
-// the stream.
+// lost returns why the response could not be read, nil if it was.
 func (r *recordingClient) lost() error {
-	if why := r.why.Load(); why != nil && !errors.As(*why, new(resetError)) {
+	if why := r.why.Load(); why != nil {
 		return *why
 	}
 	return nil
@@ -167,9 +175,8 @@ func (c *caller) client(over connect.HTTPClient, call *tandem.Call) *connect.Cli
 	if call.Codec == "json" {
 		name = "json"
 	}
-	opts := append([]connect.ClientOption{connect.WithCodec(passing{name}), connect.WithReadMaxBytes(c.remote.MaxMessage)}, c.opts...)
 	url := "http://" + httpcalls.Host(c.remote.Endpoint.Address) + pathOf(call.Method)
-	return connect.NewClient[message, message](over, url, opts...)
+	return connect.NewClient[message, message](over, url, connect.WithCodec(passing{name}), connect.WithReadMaxBytes(c.remote.MaxMessage))
 }
 
 // failed converts the error of a call, which the server sent or which occurred on this side.
@@ -181,7 +188,7 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost
 		return a.Failed(err)
 	case !a.Answered():
 		e := tandem.AsError(a.Failed(connErr.Unwrap())) // the text of connect's error begins with its code
-		if e.Code != tandem.ResourceExhausted && connErr.Code() != connect.CodeUnavailable && connErr.Code() != connect.CodeUnknown && !wasReset(connErr) {
+		if connErr.Code() != connect.CodeUnavailable && connErr.Code() != connect.CodeUnknown && !wasReset(connErr) {
 			e.Code = ourCode(connErr)
 		}
 		return e

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
 )
 
-// clientStream is a client's stream. It is also the HTTP client that connect uses for it, so
+// clientStream is a client's stream over Connect and HTTP/1.1. It is also the HTTP client that connect uses for it, so
 // that it knows when the request is sent and when the response arrives.
 type clientStream struct {
 	http    *http.Client
@@ -41,8 +40,11 @@ type clientStream struct {
 // CarryStream opens a stream.
 func (c *caller) CarryStream(ctx context.Context, r *client.Request) (client.Messages, error) {
 	over, err := c.streams.httpClient(ctx, c)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case over == nil:
+		return c.http2.CarryStream(ctx, r)
 	}
 	for tries := 1; ; tries++ {
 		s, err := c.begin(ctx, over)
@@ -197,11 +199,7 @@ func (s *clientStream) failed(err error) error {
 	s.mu.Unlock()
 	connErr, ok := errors.AsType[*connect.Error](err)
 	switch {
-	case unprocessed(err) && !s.attempt.Answered():
-		e := tandem.Errorf(tandem.Unavailable, "%w", err)
-		e.NotExecuted = true
-		return e
-	case s.ctx.Err() == nil && lost != nil && !errors.As(lost, new(resetError)):
+	case s.ctx.Err() == nil && lost != nil:
 		return tandem.Errorf(tandem.Unavailable, "the connection was lost: %w", lost)
 	case ok && connErr.Code() != connect.CodeUnknown && !wasReset(connErr):
 		return tandem.Errorf(ourCode(connErr), "%s", connErr.Message())
@@ -228,21 +226,4 @@ func (s *clientStream) hangUp() {
 	if answer != nil {
 		_ = answer.Close()
 	}
-}
-
-// resetError has the fields of net/http's unexported error for an HTTP/2 stream that was
-// reset, so that [errors.As] can match it.
-type resetError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
-}
-
-func (e resetError) Error() string { return "reset" }
-
-// unprocessed reports whether the server said that it did not process a request: RFC 9113,
-// section 8.7. For requests with a body net/http says so only in the error's text.
-func unprocessed(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "REFUSED_STREAM; received from peer") || strings.Contains(text, "graceful shutdown GOAWAY")
 }

@@ -10,5 +10,5 @@ func newRequest(contentType, query string) *http.Request {
 	return &http.Request{Header: http.Header{"Content-Type": {contentType}}, URL: &url.URL{Path: "/", RawQuery: query}}
 }
 
-// OwnHTTP2 makes all servers of the process serve HTTP/2 with internal/http2.
-func OwnHTTP2() { ownHTTP2.Store(true) }
+// NetHTTP2 gives all servers of the process the option [WithNetHTTP2].
+func NetHTTP2() { netHTTP2 = true }

@@ -3,6 +3,7 @@ package web
 import (
 	"compress/gzip"
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -82,9 +83,23 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.servePlain(w, x)
 		return
 	}
-	r = x.forMethod(w, x.forConnect())
+	r = compressedAsAsked(x.forMethod(w, x.forConnect()), x.kind.protocol)
 	r.Body = newReserving(x, r)
 	g.handler(m).ServeHTTP(x.gate, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// compressedAsAsked makes connect compress messages of gRPC for clients that compress their own, as
+// grpc-go's server does: those that can read compressed messages always say so, on any network, and
+// compressing takes longer than the rest of a call.
+func compressedAsAsked(r *http.Request, protocol string) *http.Request {
+	const accept = "Grpc-Accept-Encoding"
+	if protocol == "connect" || r.Header[accept] == nil || r.Header.Get("Grpc-Encoding") == "gzip" {
+		return r
+	}
+	other := *r
+	other.Header = maps.Clone(r.Header)
+	delete(other.Header, accept)
+	return &other
 }
 
 // newExchange returns the exchange of a request, which may name a method that does not exist.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/http2"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // http2Conn is a connection of HTTP/2: a reader, and a goroutine for each request, round a state
@@ -17,21 +18,30 @@ type http2Conn struct {
 	*conn
 
 	p        *protocol
-	peer     *tandem.Peer    // of calls over gRPC
 	ctx      context.Context //nolint:containedctx // the parent of the requests'
 	requests sync.WaitGroup
+	readOver chan struct{} // closed when nothing more is read
+	readErr  error         // why; set before readOver is closed
 
 	// mu is never held during a read, a write or a wait, and is taken after server.Conn's own locks.
-	machine sync.Mutex // guards what follows
-	m       *http2.Machine
-	streams map[*http2Stream]struct{} // whose handlers have not returned
-	err     error                     // why the connection has ended; nil while it lasts
-	heard   time.Time                 // when bytes came last
-	calmed  time.Time                 // until when the machine was told of the time that has passed
-	used    time.Time                 // when a request began or ended last
-	asked   time.Time                 // when a PING was sent that has not been answered; zero for none
-	leaving bool                      // no further requests are taken
-	clock   *time.Timer               // of tick
+	machine   sync.Mutex // guards what follows
+	m         *http2.Machine
+	streams   map[*http2Stream]struct{}     // whose handlers have not returned
+	err       error                         // why the connection has ended; nil while it lasts
+	waiting   []*quickCall                  // those whose message had not come when their header had; some have gone on
+	late      *time.Timer                   // of beginWaiting; nil until there are any
+	firstPath string                        // the first path that requests were for
+	first     quickTarget                   // and its target
+	peers     [overConnect + 1]*tandem.Peer // of quick calls, by format; nil until there are any
+	targets   map[string]quickTarget        // those of other paths
+	writing   bool                          // a goroutine writes, and looks for more when it has written
+	spare     []byte                        // a buffer for Output
+	heard     time.Time                     // when bytes came last
+	calmed    time.Time                     // until when the machine was told of the time that has passed
+	used      time.Time                     // when a request began or ended last
+	asked     time.Time                     // when a PING was sent that has not been answered; zero for none
+	leaving   bool                          // no further requests are taken
+	clock     *time.Timer                   // of tick
 }
 
 // Windows of a connection, as net/http's server has them.
@@ -63,12 +73,36 @@ func (c *conn) readPreface() (bool, error) {
 }
 
 // serveHTTP2 serves a connection whose client has begun with the preface of HTTP/2, until it ends.
-func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
-	ctx, cancel := context.WithCancel(context.WithValue(ctx, connKey{}, c.Conn))
+func (p *protocol) serveHTTP2(ctx context.Context, c *conn) (err error) {
+	h := p.newHTTP2Conn(ctx, c)
+	defer func() { err = h.finish() }() // also if a method has ended this goroutine
+	newHTTP2Reader(h).loop()
+	return nil
+}
+
+// connContext is the parent of the requests' contexts.
+type connContext struct {
+	context.Context
+
+	conn *server.Conn
+}
+
+func (c *connContext) Value(key any) any {
+	switch key {
+	case connKey{}:
+		return c.conn
+	case http.LocalAddrContextKey:
+		return c.conn.LocalAddr()
+	}
+	return c.Context.Value(key)
+}
+
+// newHTTP2Conn returns a connection that is ready to be read.
+func (p *protocol) newHTTP2Conn(ctx context.Context, c *conn) *http2Conn {
 	now := time.Now()
 	h := &http2Conn{
-		conn: c, p: p, peer: peerOf(c.Conn, "grpc"), ctx: context.WithValue(ctx, http.LocalAddrContextKey, c.LocalAddr()),
-		streams: map[*http2Stream]struct{}{}, heard: now, used: now, calmed: now,
+		conn: c, p: p, ctx: &connContext{ctx, c.Conn},
+		heard: now, used: now, calmed: now, readOver: make(chan struct{}),
 		m: http2.NewServer(http2.Config{
 			MaxStreams: uint32(min(p.opts.maxStreams, c.MaxOpenCalls(), maxStreamsEver)), //nolint:gosec // it is small
 			MaxHeader:  uint32(min(p.opts.maxHeader, maxHeaderEver)),                     //nolint:gosec // it is small
@@ -83,15 +117,24 @@ func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
 	h.machine.Unlock()
 	c.OnDrain(h.drain)
 	h.flush()
-	err := h.read()
-	cancel()
-	h.fail(err)
+	return h
+}
+
+// finish waits until nothing more is read, and ends the connection.
+func (h *http2Conn) finish() error {
+	<-h.readOver
+	h.fail(h.readErr)
 	h.clock.Stop()
+	h.machine.Lock()
+	if h.late != nil {
+		h.late.Stop()
+	}
+	h.machine.Unlock()
 	h.requests.Wait()
-	c.mu.Lock()
-	c.endLocked(true)
-	c.mu.Unlock()
-	if broken, ok := errors.AsType[*http2.ConnError](err); ok {
+	h.mu.Lock()
+	h.endLocked(true)
+	h.mu.Unlock()
+	if broken, ok := errors.AsType[*http2.ConnError](h.readErr); ok {
 		return broken
 	}
 	return nil
@@ -100,92 +143,95 @@ func (p *protocol) serveHTTP2(ctx context.Context, c *conn) error {
 const (
 	maxStreamsEver = 1 << 20
 	maxHeaderEver  = 1 << 30
-	http2Buffer    = 32 << 10 // takes any frame
+
+	// maxSpareOut is the largest buffer that a connection keeps for what it writes next.
+	maxSpareOut = 64 << 10
 
 	// calmEvery is the time after which a client may send one more frame that furthers no message.
 	calmEvery = 10 * time.Millisecond
 )
 
-// read handles what the client sends.
-func (h *http2Conn) read() error {
-	buf := make([]byte, http2Buffer)
-	kept := copy(buf, h.held)
-	h.held = nil
-	for {
-		n, err := h.conn.Conn.Read(buf[kept:])
-		if h.isClosed() {
-			return nil
-		}
-		if n > 0 {
-			used, failed := h.receive(buf[:kept+n], n)
-			if failed != nil {
-				h.flush()
-				return failed
-			}
-			kept = copy(buf, buf[used:kept+n])
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// receive handles the frames at the beginning of b, the last n bytes of which are new.
-func (h *http2Conn) receive(b []byte, n int) (used int, err error) {
-	now := time.Now()
-	h.machine.Lock()
-	passed := now.Sub(h.calmed).Truncate(calmEvery)
-	h.m.Calm(int(passed / calmEvery))
-	h.calmed = h.calmed.Add(passed)
-	h.heard, h.asked = now, time.Time{}
-	used, events, err := h.m.Receive(b)
-	begun, quick := h.handleLocked(events)
-	leaving := h.leaving
-	h.Midway(used < len(b) || h.m.Midway())
-	h.machine.Unlock()
-	h.mu.Lock()
-	waiting := h.arrivedLocked(n)
-	h.mu.Unlock()
-	extend(waiting, h.StallTimeout())
-	for _, q := range quick {
-		q.run()
-	}
-	for _, s := range begun {
-		h.requests.Go(s.serve)
-	}
-	h.flush()
-	if leaving {
-		h.endIfDone()
-	}
-	return used, err
-}
-
 // handleLocked does what events require, and returns the requests that have begun.
 func (h *http2Conn) handleLocked(events []http2.Event) (begun []*http2Stream, quick []*quickCall) {
-	for i := 0; i < len(events); i++ {
+	for i := range events {
 		ev := &events[i]
-		if ev.Kind != http2.Headed {
-			h.changeLocked(ev)
+		if ev.Kind == http2.Headed {
+			h.used = h.heard
+			q := h.quick(ev)
+			if q == nil {
+				begun = append(begun, h.beginLocked(ev.Stream, ev.Block, ev.End))
+			} else if i+1 == len(events) || events[i+1].Stream != ev.Stream {
+				h.awaitLocked(q)
+			}
 			continue
 		}
-		s := h.beginLocked(ev)
-		if i+1 < len(events) && events[i+1].Kind == http2.Body && events[i+1].Stream == ev.Stream && events[i+1].End {
-			if q := h.quick(s, events[i+1].Data); q != nil {
-				h.m.Consumed(ev.Stream, len(events[i+1].Data))
-				s.ended = true
+		if q := waits(ev); q != nil {
+			switch {
+			case ev.Kind == http2.Reset:
+				q.waits = false
+				q.head.Free()
+				h.m.Done(q.st)
+				continue
+			case q.takeWhole(ev):
 				quick = append(quick, q)
-				i++
 				continue
 			}
+			begun = append(begun, h.beginLocked(q.st, q.head, false))
 		}
-		begun = append(begun, s)
+		h.changeLocked(ev)
 	}
 	return begun, quick
+}
+
+// waits returns the call that waits for its message, which ev may be; nil if there is none.
+func waits(ev *http2.Event) *quickCall {
+	if ev.Stream == nil {
+		return nil
+	}
+	if q, ok := ev.Stream.Owner.(*quickCall); ok && q.waits {
+		return q
+	}
+	return nil
+}
+
+// messageSoon is how long a call may wait for its message before it goes the long way.
+const messageSoon = 5 * time.Millisecond
+
+// awaitLocked waits a moment for the message of a call whose header has come: clients send them one
+// after the other.
+func (h *http2Conn) awaitLocked(q *quickCall) {
+	if h.waiting = append(h.waiting, q); len(h.waiting) > 1 {
+		return
+	}
+	if h.late == nil {
+		h.late = time.AfterFunc(messageSoon, h.beginWaiting)
+	} else {
+		h.late.Reset(messageSoon)
+	}
+}
+
+// beginWaiting begins the requests whose message has not come soon.
+func (h *http2Conn) beginWaiting() {
+	h.machine.Lock()
+	defer h.machine.Unlock()
+	for _, q := range h.waiting {
+		if q.waits && h.err == nil && !q.st.Sent() {
+			h.requests.Go(h.beginLocked(q.st, q.head, false).serve)
+		}
+	}
+	clear(h.waiting)
+	h.waiting = h.waiting[:0]
 }
 
 // changeLocked does what an event of a stream that has begun requires.
 func (h *http2Conn) changeLocked(ev *http2.Event) {
 	if ev.Stream == nil {
+		return
+	}
+	if q, ok := ev.Stream.Owner.(*quickCall); ok {
+		if ev.Kind == http2.Reset {
+			q.Cancel()
+		}
 		return
 	}
 	s, _ := ev.Stream.Owner.(*http2Stream)
@@ -203,39 +249,99 @@ func (h *http2Conn) changeLocked(ev *http2.Event) {
 	}
 }
 
-func (h *http2Conn) beginLocked(ev *http2.Event) *http2Stream {
-	s := &http2Stream{h: h, st: ev.Stream, head: ev.Block, ended: ev.End}
+func (h *http2Conn) beginLocked(st *http2.Stream, head *http2.Block, end bool) *http2Stream {
+	s := &http2Stream{h: h, st: st, head: head, ended: end}
 	s.changed.L = &h.machine
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
-	ev.Stream.Owner = s
+	st.Owner = s
+	if h.streams == nil {
+		h.streams = map[*http2Stream]struct{}{}
+	}
 	h.streams[s] = struct{}{}
-	h.used = h.heard
 	return s
 }
 
-// flush writes what the machine has to write. It may wait for the client, but only in the goroutine
-// that writes.
+// flush writes what the machine has to write, unless another goroutine writes: that looks for more
+// when it has written. flush may wait for the client.
 func (h *http2Conn) flush() {
-	const most = 256 << 10 // of one write
-	for more := true; more; {
-		err := h.Send(func(dst []byte) ([]byte, error) {
-			h.machine.Lock()
-			defer h.machine.Unlock()
-			start := len(dst)
-			for len(h.m.Output()) > 0 && len(dst)-start < most {
-				out := h.m.Output()
-				dst = append(dst, out...)
-				h.m.Take(out)
-				h.handleLocked(h.m.Pump())
-			}
-			more = len(h.m.Output()) > 0
-			return dst, nil
-		})
-		if err != nil {
-			h.fail(err)
+	if h.startWriting() {
+		h.write(nil)
+	}
+}
+
+// tryFlush is flush for the goroutine that reads, and must not wait: what the client does not take at
+// once is written by another.
+func (h *http2Conn) tryFlush() {
+	if !h.startWriting() {
+		return
+	}
+	for {
+		b := h.nextWrite()
+		if len(b) == 0 {
 			return
 		}
+		if n, err := h.TryWrite(b); err != nil || n < len(b) {
+			h.requests.Go(func() { h.write(b[n:]) })
+			return
+		}
+		h.wrote(b)
 	}
+}
+
+// startWriting reports whether there is something to write, and the calling goroutine is the one to do it.
+func (h *http2Conn) startWriting() bool {
+	h.machine.Lock()
+	defer h.machine.Unlock()
+	if h.writing || len(h.m.Output()) == 0 {
+		return false
+	}
+	h.writing = true
+	return true
+}
+
+// write writes b, and then what the machine has to write.
+func (h *http2Conn) write(b []byte) {
+	for {
+		if len(b) == 0 {
+			if b = h.nextWrite(); len(b) == 0 {
+				h.endIfDone()
+				return
+			}
+		}
+		if _, err := h.conn.Conn.Write(b); err != nil {
+			h.fail(err)
+			_ = h.Close()
+			return // writing stays set: nothing can be written any more
+		}
+		h.wrote(b)
+		b = nil
+	}
+}
+
+// nextWrite returns what is to be written next; with nothing, this goroutine writes no more.
+func (h *http2Conn) nextWrite() []byte {
+	h.machine.Lock()
+	defer h.machine.Unlock()
+	if len(h.m.Output()) == 0 {
+		h.writing = false
+		return nil
+	}
+	b := h.m.Take(h.spare)
+	h.spare = nil
+	for _, ev := range h.m.Pump() {
+		h.changeLocked(&ev)
+	}
+	return b
+}
+
+// wrote takes the buffer of what was written back.
+func (h *http2Conn) wrote(b []byte) {
+	if cap(b) > maxSpareOut {
+		return
+	}
+	h.machine.Lock()
+	h.spare = b
+	h.machine.Unlock()
 }
 
 // fail ends all requests when the connection has ended.
@@ -251,6 +357,11 @@ func (h *http2Conn) fail(err error) {
 	for s := range h.streams {
 		s.goneLocked(h.err)
 	}
+	h.m.Each(func(st *http2.Stream) {
+		if q, ok := st.Owner.(*quickCall); ok {
+			q.Cancel()
+		}
+	})
 }
 
 // tick looks for clients that are gone, and for connections without requests.
@@ -320,13 +431,13 @@ func (h *http2Conn) tell(f func()) {
 	h.flush()
 }
 
-// endIfDone closes a connection that takes no further requests when all are answered.
+// endIfDone closes a connection that takes no further requests when all answers are written.
 func (h *http2Conn) endIfDone() {
 	if !h.draining.Load() {
 		return
 	}
 	h.machine.Lock()
-	over := h.leaving && len(h.streams) == 0 && h.m.Streams() == 0
+	over := h.leaving && len(h.streams) == 0 && h.m.Streams() == 0 && !h.writing && len(h.m.Output()) == 0
 	h.machine.Unlock()
 	if over {
 		_ = h.Close()

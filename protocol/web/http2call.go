@@ -1,11 +1,11 @@
 package web
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,72 +17,153 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/estimate"
 	"github.com/tandem-rpc/tandem/internal/http2"
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
+	"github.com/tandem-rpc/tandem/internal/lazyctx"
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// quickCall is a unary call over gRPC whose request has come whole, in one frame. It needs neither an
+// quickCall is a unary call over gRPC, gRPC-Web or Connect whose message comes in one frame. It needs neither an
 // [http.Request] nor connect, and no goroutine but the call's. Everything else goes the long way, as
 // does what has to be refused.
+//
+// It is the context of the call, which ends when the stream is reset.
 type quickCall struct {
-	s       *http2Stream
+	lazyctx.Context
+
+	h       *http2Conn
+	st      *http2.Stream
+	head    *http2.Block
 	call    tandem.Call
 	codec   tandem.Codec
+	format  quickFormat
 	kind    string // Content-Type of the request, and of the response
+	most    int    // bytes that the message may have
 	message []byte
-	memory  *server.Reservation
-	reply   []byte
-	gzip    bool // the client takes compressed messages
+	memory  server.Reservation
+	reply   *buffer.Buffer // with room for the prefix of the message
+	gzip    bool           // large responses are compressed
+	waits   bool           // for its message
 
-	mu     sync.Mutex
-	header http.Header   // see [Header]; nil until it is asked for
-	req    *http.Request // see [Request]; nil until it is asked for
+	mu  sync.Mutex    // guards what follows, and head, which is nil when the call has ended
+	own http.Header   // see [Header]; nil until it is asked for
+	req *http.Request // see [Request]; nil until it is asked for
 }
 
-// quick returns the call of a request if it can be made the quick way. body is its only frame.
-func (h *http2Conn) quick(s *http2Stream, body []byte) *quickCall {
-	b := s.head
-	if b.Method != http.MethodPost || b.TooLarge || h.hosts != nil && (!h.defaultHosts || h.Peer().TLS != nil) ||
-		len(body) < envelopeLen || body[0] != 0 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-envelopeLen {
+// quickFormat is how messages and errors of a [quickCall] are written.
+type quickFormat uint8
+
+const (
+	overGRPC quickFormat = iota
+	overGRPCWeb
+	overConnect
+)
+
+// quickTypes are the values of Content-Type of quick calls.
+var quickTypes = map[string]struct { //nolint:gochecknoglobals // a table
+	format quickFormat
+	codec  string
+}{
+	"application/grpc":           {overGRPC, "proto"},
+	"application/grpc+proto":     {overGRPC, "proto"},
+	"application/grpc+json":      {overGRPC, "json"},
+	"application/grpc-web":       {overGRPCWeb, "proto"},
+	"application/grpc-web+proto": {overGRPCWeb, "proto"},
+	"application/grpc-web+json":  {overGRPCWeb, "json"},
+	"application/proto":          {overConnect, "proto"},
+	"application/json":           {overConnect, "json"},
+}
+
+// quick returns the call of a request, whose header is ev, if it can be made the quick way as soon as
+// takeWhole has taken its body.
+func (h *http2Conn) quick(ev *http2.Event) *quickCall {
+	b := ev.Block
+	if b.Method != http.MethodPost || ev.End || b.TooLarge || h.hosts != nil && (!h.defaultHosts || h.Peer().TLS != nil) {
 		return nil
 	}
-	m := h.p.quickMethod(h.Conn, b.Path)
-	if m == nil || len(body)-envelopeLen > m.MaxMessage {
+	to := h.target(b.Path)
+	if to.method == nil {
 		return nil
 	}
-	q := &quickCall{s: s, call: tandem.Call{Method: methodOf(b.Path), Idempotent: m.Safe, Peer: h.peer}}
+	q := &quickCall{h: h, st: ev.Stream, head: b, waits: true, most: to.method.MaxMessage}
+	q.call.Method, q.call.Idempotent = to.name, to.method.Safe
 	timeout, ok := q.readHeader(b)
 	if !ok {
 		return nil
 	}
-	s.quick = true
-	q.message = append([]byte(nil), body[envelopeLen:]...)
-	q.call.Codec, q.call.Body = q.codec.Name(), q
 	if timeout > 0 {
 		q.call.Deadline = time.Now().Add(timeout)
 	}
+	q.call.Codec, q.call.Body = q.codec.Name(), q
+	q.Init(h.ctx, time.Time{})
+	ev.Stream.Owner = q
 	return q
 }
 
-// quickMethod returns the unary method that requests for a path call, or nil if there is none, or if
-// another handler may get them.
-func (p *protocol) quickMethod(c *server.Conn, path string) *server.Method {
-	if !p.quick || !plainPath(path) {
-		return nil
+// takeWhole takes the message of the request from an event, if that has all of it.
+func (q *quickCall) takeWhole(ev *http2.Event) bool {
+	q.waits = false
+	body := ev.Data
+	if ev.Kind != http2.Body || !ev.End {
+		return false
 	}
-	m := c.Method(methodOf(path))
-	if m == nil || m.Kind == tandem.Streaming {
-		return nil
+	if q.format != overConnect {
+		if len(body) < envelopeLen || body[0] != 0 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-envelopeLen {
+			return false
+		}
+		body = body[envelopeLen:]
 	}
+	if len(body) > q.most {
+		return false
+	}
+	q.message = append([]byte(nil), body...)
+	q.h.m.Consumed(q.st, len(ev.Data))
+	return true
+}
+
+// quickTarget is the method that requests for a path call.
+type quickTarget struct {
+	method *server.Method
+	name   string
+}
+
+// target returns the unary method that requests for a path call, or none if another handler may get
+// them.
+func (h *http2Conn) target(path string) quickTarget {
+	if path == h.firstPath {
+		return h.first
+	}
+	to, ok := h.targets[path]
+	if ok || !h.p.quick || !plainPath(path) {
+		return to
+	}
+	to.name = methodOf(path)
+	to.method = h.Method(to.name)
+	switch {
+	case to.method == nil || to.method.Kind == tandem.Streaming || !h.p.isOurs(path):
+		return quickTarget{}
+	case h.firstPath == "":
+		h.firstPath, h.first = path, to
+		return to
+	case h.targets == nil, len(h.targets) == maxTargets:
+		h.targets = map[string]quickTarget{}
+	}
+	h.targets[path] = to
+	return to
+}
+
+// maxTargets bounds the paths that a connection knows.
+const maxTargets = 64
+
+// isOurs reports whether no other handler gets requests for a path.
+func (p *protocol) isOurs(path string) bool {
 	if len(p.opts.mounts) == 0 {
-		return m
+		return true
 	}
 	_, pattern := p.mux.Handler(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}})
-	if pattern != "/" {
-		return nil
-	}
-	return m
+	return pattern == "/"
 }
 
 // mayBeQuick reports whether the quick way leads to the same handler for all hosts, and without CORS.
@@ -110,51 +191,104 @@ func plainPath(path string) bool {
 
 // readHeader takes what the header says; ok is false if the request must go the long way.
 func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) {
-	md := make(tandem.Metadata, len(b.Fields))
-	authorized := false
-	for _, f := range b.Fields {
+	var md tandem.Metadata
+	agent := -1
+	for i, f := range b.Fields {
 		switch f.Name {
-		case "content-type":
-			switch q.kind = f.Value; f.Value {
-			case "application/grpc", "application/grpc+proto":
-				q.codec = q.s.h.p.gateway.codecs["proto"]
-			case "application/grpc+json":
-				q.codec = q.s.h.p.gateway.codecs["json"]
+		case "user-agent":
+			if agent < 0 {
+				agent = i
+				continue
 			}
 		case "grpc-timeout":
-			if timeout, ok = parseTimeout(f.Value); !ok {
-				return 0, false
-			}
-		case "grpc-accept-encoding":
-			q.gzip = slices.Contains(strings.FieldsFunc(f.Value, func(c rune) bool { return c == ',' || c == ' ' }), "gzip")
-		case "grpc-encoding":
-			if f.Value != "identity" && f.Value != "gzip" {
-				return 0, false
-			}
-		case "expect", "content-length", "trailer":
-			return 0, false
+			timeout, ok = parseTimeout(f.Value)
+		case "connect-timeout-ms":
+			timeout, ok = parseMilliseconds(f.Value)
 		case "authorization":
-			if authorized {
-				return 0, false
-			}
-			authorized = true
+			ok = md.Get("authorization") == ""
+		default:
+			ok = q.readField(f)
 		}
-		addField(md, f)
+		if !ok {
+			return 0, false
+		}
+		md = addField(md, f)
 	}
-	q.call.Metadata = md
+	switch {
+	case agent >= 0 && md == nil:
+		md = q.h.p.agentOnly(b.Fields[agent])
+	case agent >= 0:
+		md = addField(md, b.Fields[agent])
+	}
+	q.call.Metadata, q.call.Peer = md, q.h.peer(q.format)
 	return timeout, q.codec != nil
 }
 
-// addField adds a field of a header to metadata, as [Metadata] does.
-func addField(md tandem.Metadata, f http2.Field) {
+// readField takes a field of the header; it returns false if the request must go the long way.
+func (q *quickCall) readField(f http2.Field) bool {
+	switch f.Name {
+	case "content-type":
+		kind := quickTypes[f.Value]
+		q.kind, q.format, q.codec = f.Value, kind.format, q.h.p.gateway.codecs[kind.codec]
+		return q.codec != nil
+	case "accept-encoding":
+		q.gzip = q.gzip || q.format == overConnect && lists(f.Value, "gzip")
+	case "grpc-encoding":
+		q.gzip = f.Value == "gzip" // see compressedAsAsked; the prefix of the message says whether it is used
+		return q.gzip || f.Value == "identity"
+	case "content-encoding":
+		return f.Value == "identity"
+	case "connect-protocol-version":
+		return f.Value == "1"
+	case "expect", "trailer":
+		return false
+	}
+	return true
+}
+
+// peer returns the peer of calls of a format.
+func (h *http2Conn) peer(f quickFormat) *tandem.Peer {
+	if h.peers[f] == nil {
+		h.peers[f] = peerOf(h.Conn, [...]string{"grpc", "grpc-web", "connect"}[f])
+	}
+	return h.peers[f]
+}
+
+// agentOnly returns the metadata of a request that has only the client's name, which most calls of a
+// server share.
+func (p *protocol) agentOnly(f http2.Field) tandem.Metadata {
+	if last := p.agent.Load(); last != nil && last.Get(f.Name) == f.Value {
+		return *last
+	}
+	md := addField(nil, f)
+	p.agent.Store(&md)
+	return md
+}
+
+// lists reports whether a list with commas has an element.
+func lists(list, element string) bool {
+	for each := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(each) == element {
+			return true
+		}
+	}
+	return false
+}
+
+// addField adds a field of a header to metadata, as [Metadata] does, and returns that.
+func addField(md tandem.Metadata, f http2.Field) tandem.Metadata {
 	if httpcalls.IsOwn(f.Name) || httpcalls.IsReserved(f.Name) {
-		return
+		return md
+	}
+	if md == nil {
+		md = tandem.Metadata{}
 	}
 	values := []string{f.Value}
 	if strings.HasSuffix(f.Name, httpcalls.Binary) {
 		values = decodeBinary(values)
 	}
 	md[f.Name] = append(md[f.Name], values...)
+	return md
 }
 
 // parseTimeout reads the field grpc-timeout: at most eight digits and a unit.
@@ -175,91 +309,219 @@ func parseTimeout(text string) (time.Duration, bool) {
 
 const maxTimeout = time.Duration(1<<63 - 1)
 
-// run makes the call.
-func (q *quickCall) run() {
-	s := q.s
-	s.h.noteRequest()
-	ctx := context.WithValue(s.ctx, exchangeKey{}, q)
-	q.memory = s.h.Reserve(ctx).For(&q.call)
-	s.h.Conn.Go(ctx, &q.call, q.end)
+// parseMilliseconds reads Connect's timeout: at most ten digits.
+func parseMilliseconds(text string) (time.Duration, bool) {
+	const longest = 10
+	n, err := strconv.ParseUint(text, 10, 63)
+	return time.Duration(n) * time.Millisecond, err == nil && n > 0 && len(text) <= longest
+}
+
+// run makes the call, and reports whether the calling goroutine still reads the connection; if not,
+// takeOver has been called in the one that does.
+func (q *quickCall) run(takeOver func()) (reads bool) {
+	q.h.noteRequest()
+	q.memory.Init(q.h.Conn, q)
+	q.memory.For(&q.call)
+	return q.h.GoHere(q, &q.call, q, takeOver)
+}
+
+// Value returns what package web looks up for a handler.
+func (q *quickCall) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return q
+	}
+	return q.Context.Value(key)
 }
 
 // Decode decodes the request.
 func (q *quickCall) Decode(v any) error {
-	return decode(q.memory.Codec(q.codec, q.message), q.message, v)
+	c := q.codec
+	if _, several := v.(tandem.Results); several || len(q.message) > estimate.Light(reflect.TypeOf(v)) {
+		c = q.memory.Codec(c, q.message)
+	}
+	return decode(c, q.message, v)
 }
 
 // Encode encodes the response.
 func (q *quickCall) Encode(v any) error {
-	b, err := encode(q.codec, v)
-	q.reply = b
+	if q.reply == nil {
+		q.reply = buffer.Get()
+	}
+	b, err := appendEncoded(q.codec, append(q.reply.B[:0], make([]byte, envelopeLen)...), v)
+	if err == nil {
+		q.reply.B = b
+	}
 	return err
 }
 
 // Stream returns nil: the call is unary.
 func (*quickCall) Stream() tandem.MessageStream { return nil }
 
-// end answers the call.
-func (q *quickCall) end(err error) {
-	s, h := q.s, q.s.h
-	head, body := q.head(), []byte(nil)
-	if err == nil {
-		head, body = q.envelope(head)
-	}
-	trailer := q.trailer(err)
+// Answer answers the call. The answers of calls that the reader has made are written together.
+func (q *quickCall) Answer(here bool, err error) {
 	q.memory.Release()
+	if err != nil && q.format != overGRPC {
+		q.failApart(err)
+		return
+	}
+	h := q.h
+	var room [6]http2.Field
+	head, body, trailer := q.response(room[:0], err)
+	q.giveUpHead().Free()
 	h.machine.Lock()
-	if err != nil {
-		h.m.Header(s.st, append(head, trailer...), true)
+	if err != nil || len(body) == 0 && len(trailer) == 0 {
+		h.m.Header(q.st, append(head, trailer...), true)
 	} else {
-		h.m.Header(s.st, head, false)
-		if h.m.Finish(s.st, body, trailer); !s.st.Sent() {
-			pieces := 1 + len(body)/answerPiece
-			s.limitLocked(time.Now().Add(time.Duration(pieces) * h.StallTimeout()))
+		h.m.Header(q.st, head, false)
+		if h.m.Finish(q.st, body, trailer); !q.st.Sent() {
+			q.limitLocked(1 + len(body)/answerPiece)
 		}
 	}
-	s.endLocked()
+	h.m.Done(q.st)
+	h.used = time.Now()
+	sent := q.st.Sent()
 	h.machine.Unlock()
-	s.cancel()
-	runtime.Gosched() // the calls that came with this one may end, and be answered in the same write
-	h.flush()
-	h.endIfDone()
+	if sent {
+		q.reply.Put()
+	}
+	q.Cancel()
+	if !here {
+		runtime.Gosched() // the calls that came with this one may end, and be answered in the same write
+		h.flush()
+		h.endIfDone()
+	}
+}
+
+// failApart answers a call over Connect or gRPC-Web with an error, as connect writes it: in another
+// goroutine, as that may wait for the client.
+func (q *quickCall) failApart(err error) {
+	q.h.machine.Lock()
+	defer q.h.machine.Unlock()
+	if q.h.err == nil {
+		s := q.longLocked()
+		q.h.requests.Go(func() { q.fail(s, err) })
+	}
+}
+
+// longLocked makes the call a request like others.
+func (q *quickCall) longLocked() *http2Stream {
+	s := q.h.beginLocked(q.st, q.head, true)
+	if gone := q.st.Gone(); gone != nil {
+		s.goneLocked(gone)
+	}
+	return s
+}
+
+func (q *quickCall) fail(s *http2Stream, err error) {
+	defer s.end()
+	w := &http2Response{s: s, header: http.Header{}}
+	fields := http.Header{}
+	addMetadata(fields, q.call.Trailer)
+	setRetryFields(fields, err)
+	req := q.request()
+	limitAnswer(http.NewResponseController(w), req, q.h.Conn, 0)
+	_ = q.h.p.gateway.failures.Write(w, req, toConnect(err, q.responseHeader(), fields)) // an error means that the client is gone
+	w.finish()
+	q.Cancel()
+}
+
+// response returns the header, body and trailer of the response.
+func (q *quickCall) response(room []http2.Field, err error) (head []http2.Field, body []byte, trailer []http2.Field) {
+	head = q.header(room)
+	if err != nil {
+		return head, nil, q.trailer(err)
+	}
+	head, body = q.envelope(head)
+	trailer = q.trailer(nil)
+	switch q.format {
+	case overGRPCWeb:
+		body, trailer = appendTrailer(body, trailer), nil
+	case overConnect:
+		body = body[envelopeLen:]
+		for _, f := range trailer[1:] { // the first is gRPC's status
+			head = append(head, http2.Field{Name: "trailer-" + f.Name, Value: f.Value})
+		}
+		trailer = nil
+	case overGRPC:
+	}
+	return head, body, trailer
+}
+
+// appendTrailer appends the trailer of gRPC-Web, which is a part of the body.
+func appendTrailer(body []byte, trailer []http2.Field) []byte {
+	const flag = 0x80
+	at := len(body)
+	body = append(body, flag, 0, 0, 0, 0)
+	for _, f := range trailer {
+		body = append(append(append(append(body, f.Name...), ": "...), f.Value...), "\r\n"...)
+	}
+	binary.BigEndian.PutUint32(body[at+1:], uint32(len(body)-at-envelopeLen)) //nolint:gosec // a header is smaller than 4 GiB
+	return body
+}
+
+// limitLocked limits the time for a response that the client's window does not take at once.
+func (q *quickCall) limitLocked(pieces int) {
+	s := &http2Stream{h: q.h, st: q.st, ended: true, ctx: q, cancel: q.Cancel}
+	s.changed.L = &q.h.machine
+	q.st.Owner = s
+	s.limitLocked(time.Now().Add(time.Duration(pieces) * q.h.StallTimeout()))
+}
+
+// giveUpHead returns the header of the request, which [Request] does not use any more.
+func (q *quickCall) giveUpHead() *http2.Block {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := q.head
+	q.head = nil
+	return b
 }
 
 // envelope returns the message of the response, compressed if that is worth it and the client takes
 // it, with the header that says so.
 func (q *quickCall) envelope(head []http2.Field) ([]http2.Field, []byte) {
-	reply, flag := q.reply, byte(0)
-	if q.gzip && len(reply) >= compressAbove {
-		if packed, err := q.s.h.p.gateway.gzip.Compress(nil, reply); err == nil {
-			reply, flag = packed, 1
-			head = append(head, http2.Field{Name: "grpc-encoding", Value: "gzip"})
+	if q.reply == nil { // nothing was encoded
+		return head, make([]byte, envelopeLen)
+	}
+	b, field, flag := q.reply.B, "grpc-encoding", byte(1)
+	if q.format == overConnect {
+		field, flag = "content-encoding", 0
+	}
+	if q.gzip && len(b)-envelopeLen >= compressAbove {
+		if packed, err := q.h.p.gateway.gzip.Compress(make([]byte, envelopeLen), b[envelopeLen:]); err == nil {
+			b = packed
+			b[0] = flag
+			head = append(head, http2.Field{Name: field, Value: "gzip"})
 		}
 	}
-	b := make([]byte, envelopeLen, envelopeLen+len(reply))
-	b[0] = flag
-	binary.BigEndian.PutUint32(b[1:], uint32(len(reply))) //nolint:gosec // messages are smaller than 4 GiB
-	return head, append(b, reply...)
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-envelopeLen)) //nolint:gosec // messages are smaller than 4 GiB
+	return head, b
 }
 
-// head returns the header of the response.
-func (q *quickCall) head() []http2.Field {
-	head := append(make([]http2.Field, 0, 12), http2.Field{Name: ":status", Value: "200"}, http2.Field{Name: "content-type", Value: q.kind},
-		http2.Field{Name: "grpc-accept-encoding", Value: "gzip"})
+// header appends the header of the response.
+func (q *quickCall) header(to []http2.Field) []http2.Field {
+	accepted := "grpc-accept-encoding"
+	if q.format == overConnect {
+		accepted = "accept-encoding"
+	}
+	to = append(to, http2.Field{Name: ":status", Value: "200"}, http2.Field{Name: "content-type", Value: q.kind},
+		http2.Field{Name: accepted, Value: "gzip"})
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.header != nil {
+	if q.own != nil {
 		own := http.Header{}
-		addHeader(own, q.header)
-		head = appendFields(head, own)
+		addHeader(own, q.own)
+		to = appendFields(to, own)
 	}
-	return head
+	return to
 }
+
+// succeeded is the trailer of most calls.
+var succeeded = []http2.Field{{Name: "grpc-status", Value: "0"}} //nolint:gochecknoglobals // never changed
 
 // trailer returns the trailer of the response.
 func (q *quickCall) trailer(err error) []http2.Field {
 	if err == nil && len(q.call.Trailer) == 0 {
-		return []http2.Field{{Name: "grpc-status", Value: "0"}}
+		return succeeded
 	}
 	fields := http.Header{}
 	addMetadata(fields, q.call.Trailer)
@@ -331,9 +593,10 @@ func percentEncode(text string) string {
 func (q *quickCall) request() *http.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.req == nil {
-		if r, err := q.s.request(); err == nil { // as it is: the path of a method is valid
-			q.req = q.s.h.complete(r)
+	if q.req == nil && q.head != nil {
+		s := &http2Stream{h: q.h, st: q.st, head: q.head, ctx: q, ended: true}
+		if r, err := s.request(); err == nil { // as it is: the path of a method is valid
+			q.req = q.h.complete(r)
 		}
 	}
 	return q.req
@@ -343,10 +606,10 @@ func (q *quickCall) request() *http.Request {
 func (q *quickCall) responseHeader() http.Header {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.header == nil {
-		q.header = http.Header{}
+	if q.own == nil {
+		q.own = http.Header{}
 	}
-	return q.header
+	return q.own
 }
 
 // sendHeader is for [SendHeader], which has no effect for unary calls.

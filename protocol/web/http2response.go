@@ -25,8 +25,8 @@ type http2Response struct {
 	declared int64       // its length; negative if none is declared
 }
 
-// small is how much of a body is buffered: a response that is smaller gets its length.
-const smallBody = 4 << 10
+// mostBuffered is how much of a body is buffered until Flush: a response that is smaller gets its length.
+const mostBuffered = 32 << 10
 
 // Header returns the header that WriteHeader sends.
 func (w *http2Response) Header() http.Header { return w.header }
@@ -80,11 +80,14 @@ func (w *http2Response) Write(b []byte) (int, error) {
 	case w.declared >= 0 && w.wrote+int64(len(b)) > w.declared:
 		return 0, http.ErrContentLength
 	}
+	if w.wrote == 0 {
+		w.sniff(b)
+	}
 	w.wrote += int64(len(b))
 	if w.head {
 		return len(b), nil
 	}
-	if len(w.buffer)+len(b) <= smallBody {
+	if len(w.buffer)+len(b) <= mostBuffered {
 		w.buffer = append(w.buffer, b...)
 		return len(b), nil
 	}
@@ -92,6 +95,13 @@ func (w *http2Response) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), w.s.send(b)
+}
+
+// sniff sets the type of a body that begins so, if no type is set.
+func (w *http2Response) sniff(b []byte) {
+	if len(b) > 0 && w.snapshot["Content-Type"] == nil && w.snapshot.Get("Content-Encoding") == "" {
+		w.snapshot.Set("Content-Type", http.DetectContentType(b))
+	}
 }
 
 // Flush sends what was written.
@@ -106,7 +116,7 @@ func (w *http2Response) FlushError() error {
 		w.sendHeader(false)
 	}
 	b := w.buffer
-	w.buffer = nil
+	w.buffer = b[:0] // send copies what it is given
 	return w.s.send(b)
 }
 
@@ -114,9 +124,6 @@ func (w *http2Response) FlushError() error {
 func (w *http2Response) sendHeader(end bool) {
 	w.sent = true
 	header := w.snapshot
-	if hasBody(w.status) && len(w.buffer) > 0 && header["Content-Type"] == nil && header.Get("Content-Encoding") == "" {
-		header.Set("Content-Type", http.DetectContentType(w.buffer))
-	}
 	if _, ok := header["Date"]; !ok {
 		header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
@@ -130,7 +137,7 @@ func (w *http2Response) finish() {
 		w.WriteHeader(http.StatusOK)
 	}
 	trailer := w.trailer()
-	if !w.sent && w.declared < 0 && hasBody(w.status) && (w.wrote > 0 || !w.head) {
+	if !w.sent && w.declared < 0 && hasBody(w.status) && (w.wrote > 0 || !w.head) && w.wrote <= mostBuffered {
 		w.snapshot.Set("Content-Length", strconv.FormatInt(w.wrote, 10))
 	}
 	h, s := w.s.h, w.s

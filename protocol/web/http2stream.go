@@ -23,12 +23,11 @@ type http2Stream struct {
 	ctx    context.Context //nolint:containedctx // the request's
 	cancel context.CancelFunc
 	req    *http.Request
-	quick  bool // it is a quickCall, which may look at head later
 
 	// Guarded by h.machine.
-	changed sync.Cond // any of what follows, or the stream's windows
-	body    []byte    // that has come, and was not read
-	ended   bool      // the request has come to its end
+	changed sync.Cond   // any of what follows, or the stream's windows
+	body    http2Pieces // of the request, that have come, and were not read
+	ended   bool        // the request has come to its end
 	trailer *http2.Block
 	closed  bool  // the body is not read any more
 	gone    error // why the stream has ended
@@ -65,7 +64,7 @@ func (s *http2Stream) bodyLocked(b []byte, end bool) {
 	if s.closed {
 		s.h.m.Consumed(s.st, len(b))
 	} else {
-		s.body = append(s.body, b...)
+		s.body.append(b)
 	}
 	s.ended = s.ended || end
 	s.changed.Broadcast()
@@ -125,13 +124,13 @@ func (s *http2Stream) endLocked() {
 	if s.st.Sent() {
 		s.writeBy.stop()
 	}
-	h.m.Consumed(s.st, len(s.body))
-	s.body, s.closed = nil, true
+	h.m.Consumed(s.st, s.body.drop())
+	s.closed = true
 	if !s.ended {
 		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
 	}
-	if h.err == nil && s.req != nil && !s.quick {
-		h.m.Free(s.head)
+	if s.req != nil {
+		s.head.Free()
 	}
 	h.m.Done(s.st)
 	delete(h.streams, s)
@@ -171,7 +170,7 @@ func (s *http2Stream) request() (*http.Request, error) {
 		s.waits = true
 	}
 	s.h.machine.Lock()
-	none := s.ended && len(s.body) == 0 && s.trailer == nil
+	none := s.ended && s.body.length == 0 && s.trailer == nil
 	s.h.machine.Unlock()
 	if !none {
 		r.Body = &http2Body{s: s, req: r}
@@ -222,7 +221,7 @@ func (b *http2Body) read(p []byte) (int, error) {
 	s, h := b.s, b.s.h
 	h.machine.Lock()
 	defer h.machine.Unlock()
-	if s.waits && len(s.body) == 0 && !s.ended {
+	if s.waits && s.body.length == 0 && !s.ended {
 		h.m.Interim(s.st, []http2.Field{{Name: ":status", Value: "100"}})
 		h.machine.Unlock()
 		h.flush()
@@ -234,11 +233,8 @@ func (b *http2Body) read(p []byte) (int, error) {
 			return 0, http.ErrBodyReadAfterClose
 		case len(p) == 0:
 			return 0, nil
-		case len(s.body) > 0:
-			n := copy(p, s.body)
-			if s.body = s.body[n:]; len(s.body) == 0 {
-				s.body = nil
-			}
+		case s.body.length > 0:
+			n := s.body.read(p)
 			h.m.Consumed(s.st, n)
 			return n, nil
 		case s.ended:
@@ -273,8 +269,8 @@ func (b *http2Body) takeTrailer() {
 func (b *http2Body) Close() error {
 	s, h := b.s, b.s.h
 	h.tell(func() {
-		h.m.Consumed(s.st, len(s.body))
-		s.body, s.closed = nil, true
+		h.m.Consumed(s.st, s.body.drop())
+		s.closed = true
 		s.changed.Broadcast()
 	})
 	return nil

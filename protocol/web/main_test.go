@@ -9,11 +9,11 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/web"
 )
 
-var own = flag.Bool("own", false, "serve HTTP/2 with internal/http2 instead of net/http")
+var netHTTP2 = flag.Bool("net", false, "serve HTTP/2 by net/http's engine")
 
 func TestMain(m *testing.M) {
-	if flag.Parse(); *own {
-		web.OwnHTTP2()
+	if flag.Parse(); *netHTTP2 {
+		web.NetHTTP2()
 	}
 	goleak.VerifyTestMain(m)
 }

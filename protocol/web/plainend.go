@@ -63,7 +63,7 @@ func (p *plainStream) finish(g *gateway) {
 	}
 	h := p.ResponseHeader()
 	if x.err != nil {
-		h.Set(http.TrailerPrefix+codeField, wireError(x.err).Code)
+		h.Set(http.TrailerPrefix+codeField, plainError(x.err).Code)
 	}
 	for name, values := range p.trailer {
 		h[http.TrailerPrefix+name] = values
@@ -75,9 +75,9 @@ func (p *plainStream) finish(g *gateway) {
 func (p *plainStream) last() string {
 	switch failed := p.x.err != nil; {
 	case failed && p.form == typeEvents:
-		return "event: error\ndata: " + encodeJSON(wireError(p.x.err)) + "\n\n"
+		return "event: error\ndata: " + encodeJSON(plainError(p.x.err)) + "\n\n"
 	case failed:
-		return encodeJSON(object{"error": wireError(p.x.err)}) + "\n"
+		return encodeJSON(object{"error": plainError(p.x.err)}) + "\n"
 	case p.form == typeEvents:
 		return "event: end\ndata: {}\n\n"
 	}
@@ -110,7 +110,7 @@ type detailObject struct {
 	Value string `json:"value"`
 }
 
-func wireError(err error) errorObject {
+func plainError(err error) errorObject {
 	e := toConnect(err)
 	out := errorObject{Code: e.Code().String(), Message: e.Message()}
 	for _, d := range tandem.AsError(err).Details {

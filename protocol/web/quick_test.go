@@ -2,10 +2,13 @@ package web_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
-	"fmt"
+	"io"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,18 +28,27 @@ type grpcAnswer struct {
 	body            string
 }
 
-// callGRPC makes a call with frames of its own: the header and the message come in one read. With
-// long the header says the length of the body, which net/http's and connect's way needs.
-func (w *webTest) callGRPC(path string, long bool, message []byte, fields ...string) (a grpcAnswer) {
+// The ways of a request.
+const (
+	together = iota // the header and the message come in one read
+	apart           // the message comes after the header
+	long            // the header announces a trailer, which net/http's and connect's way needs
+)
+
+// callGRPC makes a call with frames of its own.
+func (w *webTest) callGRPC(path string, way int, message []byte, fields ...string) (a grpcAnswer) {
 	w.Helper()
 	c, err := w.net.Dial(w.Context(), "a")
 	w.must(err)
 	defer c.Close()
 	w.must(c.SetDeadline(time.Now().Add(patience)))
-	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	body := message
+	if !slices.Contains(fields, "application/proto") && !slices.Contains(fields, "application/json") {
+		body = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	}
 	fields = append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "localhost", "te", "trailers"}, fields...)
-	if long {
-		fields = append(fields, "content-length", fmt.Sprint(len(body)))
+	if way == long {
+		fields = append(fields, "trailer", "none")
 	}
 	var out, block bytes.Buffer
 	packer := hpack.NewEncoder(&block)
@@ -47,8 +59,15 @@ func (w *webTest) callGRPC(path string, long bool, message []byte, fields ...str
 	framer := http2.NewFramer(&out, c)
 	w.must(framer.WriteSettings())
 	w.must(framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true}))
+	first := out.Len()
 	w.must(framer.WriteData(1, true, body))
-	go func() { _, _ = c.Write(out.Bytes()) }() // an error shows when the answer is read
+	if way != apart {
+		first = out.Len()
+	}
+	go func() { // an error shows when the answer is read
+		_, _ = c.Write(out.Bytes()[:first])
+		_, _ = c.Write(out.Bytes()[first:])
+	}()
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	for {
 		f, err := framer.ReadFrame()
@@ -77,12 +96,35 @@ func (w *webTest) callGRPC(path string, long bool, message []byte, fields ...str
 	}
 }
 
+// message returns the body of the response with its first message decompressed.
+func (a *grpcAnswer) message(t *testing.T) string {
+	t.Helper()
+	packed, rest := a.body, ""
+	switch {
+	case a.header["content-encoding"] == "gzip":
+	case len(a.body) > 5 && a.body[0] == 1:
+		n := 5 + binary.BigEndian.Uint32([]byte(a.body[1:5]))
+		packed, rest = a.body[5:n], a.body[n:]
+	default:
+		return a.body
+	}
+	z, err := gzip.NewReader(strings.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + rest
+}
+
 // said returns the fields of the header and trailer that matter to a client. An error may come in a
 // header that is the trailer as well.
 func (a *grpcAnswer) said() map[string]string {
 	all := maps.Clone(a.header)
 	maps.Copy(all, a.trailer)
-	for _, name := range []string{"date", "content-length", "trailer", "grpc-accept-encoding"} {
+	for _, name := range []string{"date", "content-length", "trailer", "grpc-accept-encoding", "accept-encoding"} {
 		delete(all, name)
 	}
 	return all
@@ -113,38 +155,70 @@ func TestQuickCalls(t *testing.T) {
 		}
 		return wrapperspb.String(strings.Repeat(in.GetValue(), 3)), nil
 	}))
-	grpc := []string{"content-type", "application/grpc"}
+	grpc, grpcWeb, connect := []string{"content-type", "application/grpc"}, []string{"content-type", "application/grpc-web"}, []string{"content-type", "application/proto"}
 	for name, row := range map[string]struct {
 		path, text string
 		fields     []string
 	}{
-		"small":      {"/Text/Say", "a", append(grpc, "who", "me")},
-		"proto":      {"/Text/Say", "a", []string{"content-type", "application/grpc+proto", "grpc-timeout", "10S"}},
-		"large":      {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity")},
-		"compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity, deflate, gzip", "grpc-encoding", "gzip")},
-		"binary":     {"/Text/Say", "a", append(grpc, "who-bin", "AAEC")},
-		"error":      {"/Text/Say", "fail", append(grpc, "who", "me")},
-		"refused":    {"/Text/Say", "a", append(grpc, "who", "nobody")},
-		"in time":    {"/Text/Say", "wait", append(grpc, "grpc-timeout", "20m")},
-		"no method":  {"/Text/Missing", "a", grpc},
-		"encoding":   {"/Text/Say", "a", append(grpc, "grpc-encoding", "br")},
-		"timeout":    {"/Text/Say", "a", append(grpc, "grpc-timeout", "soon")},
-		"two logins": {"/Text/Say", "a", append(grpc, "authorization", "a", "authorization", "b")},
-		"no message": {"/Text/Say", "\xff\xff", grpc},
+		"small":           {"/Text/Say", "a", append(grpc, "who", "me")},
+		"proto":           {"/Text/Say", "a", []string{"content-type", "application/grpc+proto", "grpc-timeout", "10S"}},
+		"large":           {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity")},
+		"gRPC compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "identity, deflate, gzip", "grpc-encoding", "gzip")},
+		"binary":          {"/Text/Say", "a", append(grpc, "who-bin", "AAEC")},
+		"error":           {"/Text/Say", "fail", append(grpc, "who", "me")},
+		"refused":         {"/Text/Say", "a", append(grpc, "who", "nobody")},
+		"in time":         {"/Text/Say", "wait", append(grpc, "grpc-timeout", "20m")},
+		"no method":       {"/Text/Missing", "a", grpc},
+		"encoding":        {"/Text/Say", "a", append(grpc, "grpc-encoding", "br")},
+		"timeout":         {"/Text/Say", "a", append(grpc, "grpc-timeout", "soon")},
+		"two logins":      {"/Text/Say", "a", append(grpc, "authorization", "a", "authorization", "b")},
+		"no message":      {"/Text/Say", "\xff\xff", grpc},
+		"length":          {"/Text/Say", "a", append(grpc, "content-length", "8")},
+
+		"web":            {"/Text/Say", "a", append(grpcWeb, "who", "me")},
+		"web proto":      {"/Text/Say", "a", []string{"content-type", "application/grpc-web+proto", "grpc-timeout", "10S"}},
+		"web compressed": {"/Text/Say", strings.Repeat("large", 3000), append(grpcWeb, "grpc-accept-encoding", "gzip", "grpc-encoding", "gzip")},
+		"compression":    {"/Text/Say", strings.Repeat("large", 3000), append(grpc, "grpc-accept-encoding", "gzip")},
+		"web error":      {"/Text/Say", "fail", append(grpcWeb, "who", "me")},
+		"web refused":    {"/Text/Say", "a", append(grpcWeb, "who", "nobody")},
+		"web in time":    {"/Text/Say", "wait", append(grpcWeb, "grpc-timeout", "20m")},
+
+		"connect":            {"/Text/Say", "a", append(connect, "connect-protocol-version", "1", "connect-timeout-ms", "10000")},
+		"connect version":    {"/Text/Say", "a", append(connect, "connect-protocol-version", "2")},
+		"connect compressed": {"/Text/Say", strings.Repeat("large", 3000), append(connect, "accept-encoding", "gzip")},
+		"connect large":      {"/Text/Say", strings.Repeat("large", 3000), connect},
+		"connect error":      {"/Text/Say", "fail", append(connect, "who", "me")},
+		"connect refused":    {"/Text/Say", "a", append(connect, "who", "nobody")},
+		"connect in time":    {"/Text/Say", "wait", append(connect, "connect-timeout-ms", "20")},
+		"connect timeout":    {"/Text/Say", "wait", append(connect, "connect-timeout-ms", "soon")},
+		"connect none":       {"/Text/Say", "\xff\xff", connect},
+		"JSON":               {"/Text/Say", "a", []string{"content-type", "application/json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &webTest{T: t, net: w.net, srv: w.srv}
 			message := append([]byte{0x0a}, binary.AppendUvarint(nil, uint64(len(row.text)))...)
 			message = append(message, row.text...)
-			if name == "no message" {
+			if strings.HasSuffix(name, "none") || name == "no message" {
 				message = []byte(row.text)
 			}
-			quick, long := v.callGRPC(row.path, false, message, row.fields...), v.callGRPC(row.path, true, message, row.fields...)
-			if got, want := quick.said(), long.said(); !maps.Equal(got, want) || quick.body != long.body {
-				t.Errorf("the quick way:\n%v\n%q\nthe long way:\n%v\n%q", got, quick.body, want, long.body)
+			if name == "JSON" {
+				message = []byte(strconv.Quote(row.text))
 			}
-			if long.said()["grpc-status"] == "" && name != "two logins" {
-				t.Errorf("no status: %v", long.said())
+			want := v.callGRPC(row.path, long, message, row.fields...)
+			for _, way := range []int{together, apart} {
+				quick := v.callGRPC(row.path, way, message, row.fields...)
+				if got, want := quick.said(), want.said(); !maps.Equal(got, want) {
+					t.Errorf("the quick way:\n%v\nthe long way:\n%v", got, want)
+				}
+				if got, want := quick.message(t), want.message(t); got != want {
+					t.Errorf("the quick way:\n%q\nthe long way:\n%q", got, want)
+				}
+			}
+			if packed := want.header["grpc-encoding"] == "gzip" || want.header["content-encoding"] == "gzip"; packed != strings.HasSuffix(name, " compressed") {
+				t.Errorf("compressed: %v", packed)
+			}
+			if want.said()["grpc-status"] == "" && slices.Contains(row.fields, "application/grpc") && name != "two logins" {
+				t.Errorf("no status: %v", want.said())
 			}
 		})
 	}

@@ -3,23 +3,20 @@ package web
 import (
 	"context"
 	"net/http"
-
-	"github.com/tandem-rpc/tandem"
 )
 
 // version finds out which HTTP version streams use.
 type version struct {
-	http2   bool          // the server supports HTTP/2
-	certain bool          // http2 is known
-	turn    chan struct{} // has a token while a goroutine finds out
-	http    *http.Client  // guarded by turn
+	known bool          // http is known; guarded by turn, as is http
+	turn  chan struct{} // has a token while a goroutine finds out
+	http  *http.Client  // for HTTP/1.1; nil if the server supports HTTP/2
+	old   bool          // the server supports HTTP/1.1 only
 }
 
-func newVersion(http2, certain bool) *version {
-	return &version{http2: http2, certain: certain || http2, turn: make(chan struct{}, 1)}
-}
+func newVersion(old bool) *version { return &version{old: old, turn: make(chan struct{}, 1)} }
 
-// httpClient returns the HTTP client for streams. The first caller finds out the version.
+// httpClient returns the HTTP client for streams; nil if c.http2 carries them. The first caller finds
+// out the version.
 func (v *version) httpClient(ctx context.Context, c *caller) (*http.Client, error) {
 	select {
 	case v.turn <- struct{}{}:
@@ -27,32 +24,28 @@ func (v *version) httpClient(ctx context.Context, c *caller) (*http.Client, erro
 		return nil, notSent(context.Cause(ctx))
 	}
 	defer func() { <-v.turn }()
-	if v.http == nil {
+	if !v.known {
 		found, err := v.choose(ctx, c)
 		if err != nil {
 			return nil, notSent(err)
 		}
-		v.http = found
+		v.http, v.known = found, true
 	}
 	return v.http, nil
 }
 
-// choose returns the client for HTTP/2 if the server supports it. The server does not if a
-// ping over HTTP/2 fails and one over HTTP/1.1 succeeds.
+// choose returns nil if the server supports HTTP/2: it then sends settings. It does not if that fails
+// and a ping over HTTP/1.1 succeeds.
 func (v *version) choose(ctx context.Context, c *caller) (*http.Client, error) {
-	second, first := c.Streams(c.remote.StreamWindow, c.ping), c.Client(false, 0)
-	switch {
-	case v.http2:
-		return second, nil
-	case v.certain:
+	first := c.Client()
+	if v.old {
 		return first, nil
 	}
-	err := c.ping(ctx, second)
-	if err == nil {
-		return second, nil
+	if _, err := c.http2.streams.Connect(ctx); err == nil {
+		return nil, nil //nolint:nilnil // as documented
 	}
-	if code := tandem.CodeOf(err); code == tandem.Canceled || code == tandem.DeadlineExceeded {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	return first, c.ping(ctx, first)
 }

@@ -63,6 +63,7 @@ type options struct {
 	unknown    UnknownFields
 	router     Router
 	document   bool // /openapi.json is served
+	netHTTP2   bool
 }
 
 type mount struct {
@@ -101,14 +102,23 @@ type protocol struct {
 	handler  http.Handler
 	mux      *http.ServeMux // what handler serves, without CORS
 	gateway  *gateway
-	quick    bool   // see mayBeQuick
-	entering ticket // calls that are entering, on all connections
+	quick    bool                            // see mayBeQuick
+	agent    atomic.Pointer[tandem.Metadata] // see agentOnly
+	entering ticket                          // calls that are entering, on all connections
 }
+
+// WithNetHTTP2 serves HTTP/2 by the engine of net/http, as releases before 0.2 did: it takes four times
+// the CPU for a call over gRPC. It is there in case a client has trouble with tandem's own engine,
+// which we want to know of, and will be removed.
+func WithNetHTTP2() Option { return func(o *options) { o.netHTTP2 = true } }
+
+// netHTTP2 is whether servers of this process have [WithNetHTTP2]. Tests set it.
+var netHTTP2 bool
 
 // New returns the protocol, for [server.WithProtocols].
 func New(opts ...Option) server.Protocol {
 	p := &protocol{
-		opts:     options{idle: defaultIdle, maxHeader: defaultMaxHeader, maxStreams: defaultMaxStreams},
+		opts:     options{netHTTP2: netHTTP2, idle: defaultIdle, maxHeader: defaultMaxHeader, maxStreams: defaultMaxStreams},
 		entering: make(ticket, maxEntering),
 	}
 	for _, o := range opts {
@@ -165,17 +175,12 @@ func (*protocol) Match(first []byte) server.Verdict {
 	return server.NeedMore
 }
 
-// ownHTTP2 is set by tests, to serve HTTP/2 with internal/http2.
-var ownHTTP2 atomic.Bool
-
-// Serve serves the requests of a connection until it ends.
+// Serve serves the requests of a connection until it ends. The stack of an idle connection's goroutine
+// can be halved by the garbage collector if little of it is used: so what is called here and in
+// serveHTTP2 before it waits is in functions of its own.
 func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
-	h := &conn{
-		Conn: c, hosts: p.hostsOf(c), defaultHosts: p.opts.hosts == nil,
-		all: p.entering, entering: make(ticket, maxEnteringConn),
-		versionKnown: make(chan struct{}), firstRequest: make(chan struct{}), connEnded: make(chan struct{}),
-	}
-	if ownHTTP2.Load() {
+	h := p.newConn(c)
+	if !p.opts.netHTTP2 {
 		switch ok, err := h.readPreface(); {
 		case err != nil:
 			return err
@@ -183,16 +188,30 @@ func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 			return p.serveHTTP2(ctx, h)
 		}
 	}
+	return p.serveNet(ctx, h)
+}
+
+func (p *protocol) newConn(c *server.Conn) *conn {
+	return &conn{
+		Conn: c, hosts: p.hostsOf(c), defaultHosts: p.opts.hosts == nil,
+		all: p.entering, entering: make(ticket, maxEnteringConn),
+		firstRequest: make(chan struct{}), connEnded: make(chan struct{}),
+	}
+}
+
+// serveNet serves a connection by net/http.
+func (p *protocol) serveNet(ctx context.Context, h *conn) error {
+	h.versionKnown = make(chan struct{})
 	s := p.newServer(ctx, h)
-	c.OnDrain(func() { h.drain(ctx, s) })
+	h.OnDrain(func() { h.drain(ctx, s) })
 	select {
-	case <-c.Draining():
+	case <-h.Conn.Draining():
 		h.draining.Store(true) // for the first response: OnDrain may call drain only after it
 	default:
 	}
 	// net/http looks for the preface of HTTP/2 before it sets a deadline of its own. This
 	// comes after OnDrain, which removes the deadline if the server drains already.
-	if err := c.SetReadDeadline(time.Now().Add(c.StallTimeout())); err != nil {
+	if err := h.Conn.SetReadDeadline(time.Now().Add(h.StallTimeout())); err != nil {
 		return err
 	}
 	ln := &oneListener{conn: h, done: make(chan struct{})}

@@ -6,7 +6,7 @@ import "github.com/tandem-rpc/tandem/bench/message"
 // own: under "proto" it would also have to encode what connect sends for itself.
 type generated struct{}
 
-func (generated) Name() string { return "vtproto" }
+func (generated) Name() string { return "proto" }
 
 func (generated) Marshal(v any) ([]byte, error) { return message.Encode(nil, v) }
 

@@ -27,6 +27,7 @@ import (
 
 	"github.com/tandem-rpc/tandem/bench/load"
 	"github.com/tandem-rpc/tandem/bench/message"
+	"github.com/tandem-rpc/tandem/bench/peers/ours"
 )
 
 const (
@@ -38,10 +39,26 @@ const (
 )
 
 func main() {
-	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
+	load.Main(load.System{
+		Serve: serve, Dial: dialEither,
+		Options: []string{ours.Server, ours.Client, grpcWeb},
+	})
+}
+
+// grpcWeb is the option of calls over gRPC-Web.
+const grpcWeb = "grpcweb"
+
+func dialEither(addr string) (load.Caller, error) {
+	if load.Named().Has(ours.Client) {
+		return ours.Dial("connect", addr, "tandem.bench.Hello.Say")
+	}
+	return load.DialFor(dial)(addr)
 }
 
 func serve(ln net.Listener) error {
+	if load.Named().Has(ours.Server) {
+		return ours.Serve(ln, "tandem.bench.Hello.Say")
+	}
 	mux := http.NewServeMux()
 	mux.Handle(procedure, connect.NewUnaryHandler(procedure, say,
 		connect.WithCodec(generated{}),
@@ -93,11 +110,14 @@ func dial(addr string) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
+	opts := []connect.ClientOption{connect.WithCodec(generated{}), connect.WithAcceptCompression("gzip", nil, nil)}
+	if load.Named().Has(grpcWeb) {
+		opts = append(opts, connect.WithGRPCWeb())
+	}
 	client := connect.NewClient[message.BenchmarkMessage, message.BenchmarkMessage](
 		&http.Client{Transport: conn, CheckRedirect: stay},
 		"http://"+addr+procedure,
-		connect.WithCodec(generated{}),
-		connect.WithAcceptCompression("gzip", nil, nil),
+		opts...,
 	)
 	return caller{client, conn}, nil
 }

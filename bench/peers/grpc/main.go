@@ -13,8 +13,8 @@
 //     which would send pings to estimate the bandwidth, and 500 calls of the
 //     bench on a connection fit into it, which they don't into the usual 64 KiB.
 //
-// Shared write buffers are its default. Calls wait for no deadline, and nothing
-// intercepts them.
+// Shared write buffers are its default. Calls wait for no deadline, unless the option deadline
+// is set, and nothing intercepts them. Package ours has the other options.
 package main
 
 import (
@@ -27,9 +27,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/tandem-rpc/tandem/bench/load"
 	"github.com/tandem-rpc/tandem/bench/message"
+	"github.com/tandem-rpc/tandem/bench/peers/ours"
 )
 
 const (
@@ -40,13 +42,20 @@ const (
 	windowSize = 1 << 20
 
 	connectTimeout = 10 * time.Second
+	callTimeout    = 5 * time.Second
 )
 
 func main() {
-	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
+	load.Main(load.System{
+		Serve: serve, Dial: dialEither,
+		Options: []string{ours.Server, ours.Client, ours.Deadline, ours.Guarded},
+	})
 }
 
 func serve(ln net.Listener) error {
+	if load.Named().Has(ours.Server) {
+		return ours.Serve(ln, service+"."+method)
+	}
 	srv := grpc.NewServer(
 		grpc.ForceServerCodecV2(generated{}),
 		grpc.ReadBufferSize(bufferSize),
@@ -78,6 +87,36 @@ type caller struct{ *grpc.ClientConn }
 
 func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 	return c.Invoke(context.Background(), "/"+service+"/"+method, req, reply)
+}
+
+// limited is a caller whose calls have a deadline, as tandem's have by default.
+type limited struct {
+	caller
+
+	guarded bool // they have credentials
+}
+
+func (c limited) Call(req, reply *message.BenchmarkMessage) error {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if c.guarded {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+ours.Token)
+	}
+	return c.Invoke(ctx, "/"+service+"/"+method, req, reply)
+}
+
+func dialEither(addr string) (load.Caller, error) {
+	if load.Named().Has(ours.Client) {
+		return ours.Dial("grpc", addr, service+"."+method)
+	}
+	c, err := dial(addr)
+	switch {
+	case err != nil:
+		return nil, err
+	case load.Named().Has(ours.Deadline):
+		return limited{c, load.Named().Has(ours.Guarded)}, nil
+	}
+	return c, nil
 }
 
 // dial returns when the connection is ready: by default a client connects with its first

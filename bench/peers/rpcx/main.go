@@ -17,6 +17,7 @@ import (
 
 	"github.com/tandem-rpc/tandem/bench/load"
 	"github.com/tandem-rpc/tandem/bench/message"
+	"github.com/tandem-rpc/tandem/bench/peers/ours"
 )
 
 // generated is the first serialize type that rpcx leaves free.
@@ -36,10 +37,14 @@ func (codec) Decode(b []byte, v any) error { return message.Decode(b, v) }
 func main() {
 	log.SetDummyLogger()
 	share.RegisterCodec(generated, codec{})
-	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
+	share.RegisterCodec(protocol.ProtoBuffer, codec{}) // which tandem knows
+	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial), Options: []string{ours.Server}})
 }
 
 func serve(ln net.Listener) error {
+	if load.Named().Has(ours.Server) {
+		return ours.Serve(ln, "Hello.Say")
+	}
 	srv := server.NewServer(server.WithPool(workers, queued))
 	srv.DisableHTTPGateway = true
 	srv.DisableJSONRPC = true
@@ -65,7 +70,9 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 
 func dial(addr string) (caller, error) {
 	option := client.DefaultOption
-	option.SerializeType = generated
+	if option.SerializeType = generated; load.Named().Has(ours.Server) {
+		option.SerializeType = protocol.ProtoBuffer
+	}
 	c := client.NewClient(option)
 	return caller{c}, c.Connect("tcp", addr)
 }

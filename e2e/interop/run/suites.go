@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -61,7 +60,6 @@ var suites = []*suite{
 	{
 		name: "h2spec", peer: "h2spec 2.2.1", short: true, what: "the framing of HTTP/2, in strict mode",
 		install: installGo("github.com/summerwind/h2spec/cmd/h2spec", h2specVersion), run: runH2spec,
-		known: h2Known,
 	},
 	{
 		name: "javascript", peer: "grpc-js 1.14.7, connect-node 2.1.2, grpc-web 2.1.1, eventsource 3.0.7",
@@ -114,14 +112,6 @@ var suites = []*suite{
 			"repository, with TLS and without ([table](../../e2e/interop/together/together_test.go))",
 		install: installTogether, run: runTogether,
 	},
-}
-
-// h2Known are the cases of h2spec that Go's net/http fails, with which the server serves HTTP/2.
-var h2Known = []string{
-	"Sends a large size HEADERS frame that exceeds the SETTINGS_MAX_FRAME_SIZE",
-	"Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE",
-	"Sends a HEADERS frame that contains the connection-specific header field",
-	`Sends a HEADERS frame that contains the TE header field with any value other than "trailers"`,
 }
 
 func installGo(pkg, version string) func(context.Context, *env) error {
@@ -227,16 +217,8 @@ func runGrpcurl(ctx context.Context, e *env) (passed, total int, err error) {
 	return passed, total, err
 }
 
-// runH2spec runs h2spec, and fails if a case fails that is not in h2Known.
+// runH2spec runs h2spec, and fails if a case fails.
 func runH2spec(ctx context.Context, e *env) (passed, total int, err error) {
-	out, _ := e.output(ctx, e.path("h2spec"), "-h", e.plain.host, "-p", e.plain.port, "-P", "/read", "-S", "-o", "2") // the command fails because of the known cases
-	_, failures, _ := strings.Cut(out, "Failures:")
-	for line := range strings.Lines(failures) {
-		_, what, ok := strings.Cut(line, "× ")
-		_, title, _ := strings.Cut(strings.TrimSpace(what), ": ")
-		if ok && !slices.Contains(h2Known, title) {
-			err = errors.Join(err, fmt.Errorf("failed: %s", title))
-		}
-	}
+	out, err := e.output(ctx, e.path("h2spec"), "-h", e.plain.host, "-p", e.plain.port, "-P", "/read", "-S", "-o", "2")
 	return count(out, `tests, (\d+) passed`), count(out, `(\d+) tests, `), err
 }
