@@ -46,6 +46,7 @@ type quickCall struct {
 	reply   *buffer.Buffer // with room for the prefix of the message
 	gzip    bool           // large responses are compressed
 	waits   bool           // for its message
+	decoded bool           // interceptors have let the call pass
 
 	mu  sync.Mutex    // guards what follows, and head, which is nil when the call has ended
 	own http.Header   // see [Header]; nil until it is asked for
@@ -335,6 +336,7 @@ func (q *quickCall) Value(key any) any {
 
 // Decode decodes the request.
 func (q *quickCall) Decode(v any) error {
+	q.decoded = true
 	c := q.codec
 	if _, several := v.(tandem.Results); several || len(q.message) > estimate.Light(reflect.TypeOf(v)) {
 		c = q.memory.Codec(c, q.message)
@@ -360,8 +362,8 @@ func (*quickCall) Stream() tandem.MessageStream { return nil }
 // Answer answers the call. The answers of calls that the reader has made are written together.
 func (q *quickCall) Answer(here bool, err error) {
 	q.memory.Release()
-	if err != nil && q.format != overGRPC {
-		q.failApart(err)
+	if err != nil && (q.format != overGRPC || !q.decoded) {
+		q.fail(here, err)
 		return
 	}
 	h := q.h
@@ -392,33 +394,22 @@ func (q *quickCall) Answer(here bool, err error) {
 	}
 }
 
-// failApart answers a call over Connect or gRPC-Web with an error, as connect writes it: in another
-// goroutine, as that may wait for the client.
-func (q *quickCall) failApart(err error) {
+// fail answers a call with an error as any other request: of calls that are refused by their header,
+// no caller must see whether there is such a method.
+func (q *quickCall) fail(here bool, err error) {
+	req := q.request()
 	q.h.machine.Lock()
-	defer q.h.machine.Unlock()
-	if q.h.err == nil {
-		s := q.longLocked()
-		q.h.requests.Go(func() { q.fail(s, err) })
-	}
-}
-
-// longLocked makes the call a request like others.
-func (q *quickCall) longLocked() *http2Stream {
 	s := q.h.beginLocked(q.st, q.head, true)
+	s.held = here
 	if gone := q.st.Gone(); gone != nil {
 		s.goneLocked(gone)
 	}
-	return s
-}
-
-func (q *quickCall) fail(s *http2Stream, err error) {
+	q.h.machine.Unlock()
 	defer s.end()
 	w := &http2Response{s: s, header: http.Header{}}
 	fields := http.Header{}
 	addMetadata(fields, q.call.Trailer)
 	setRetryFields(fields, err)
-	req := q.request()
 	limitAnswer(http.NewResponseController(w), req, q.h.Conn, 0)
 	_ = q.h.p.gateway.failures.Write(w, req, toConnect(err, q.responseHeader(), fields)) // an error means that the client is gone
 	w.finish()

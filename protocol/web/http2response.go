@@ -40,7 +40,7 @@ func (w *http2Response) WriteHeader(status int) {
 		return
 	case status < 200:
 		fields := w.fields(status, w.header)
-		w.s.h.tell(func() { w.s.h.m.Interim(w.s.st, fields) })
+		w.s.tell(func() { w.s.h.m.Interim(w.s.st, fields) })
 		return
 	}
 	w.status, w.snapshot, w.declared = status, w.header.Clone(), -1
@@ -128,7 +128,7 @@ func (w *http2Response) sendHeader(end bool) {
 		header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
 	fields := w.fields(w.status, header)
-	w.s.h.tell(func() { w.s.h.m.Header(w.s.st, fields, end) })
+	w.s.tell(func() { w.s.h.m.Header(w.s.st, fields, end) })
 }
 
 // finish ends the response.
@@ -148,10 +148,7 @@ func (w *http2Response) finish() {
 			return
 		}
 	}
-	if s.send(w.buffer) != nil {
-		return
-	}
-	h.tell(func() { h.m.Finish(s.st, nil, trailer) })
+	s.tell(func() { h.m.Finish(s.st, w.buffer, trailer) })
 }
 
 // trailer returns the fields that the header has announced for the trailer, and those with

@@ -23,6 +23,7 @@ type http2Stream struct {
 	ctx    context.Context //nolint:containedctx // the request's
 	cancel context.CancelFunc
 	req    *http.Request
+	held   bool // what it sends is written by the goroutine that reads, later
 
 	// Guarded by h.machine.
 	changed sync.Cond   // any of what follows, or the stream's windows
@@ -114,8 +115,20 @@ func (s *http2Stream) serve() {
 func (s *http2Stream) end() {
 	h := s.h
 	s.cancel()
-	h.tell(s.endLocked)
-	h.endIfDone()
+	s.tell(s.endLocked)
+	if !s.held {
+		h.endIfDone()
+	}
+}
+
+// tell changes the machine, and writes what follows from that.
+func (s *http2Stream) tell(f func()) {
+	s.h.machine.Lock()
+	f()
+	s.h.machine.Unlock()
+	if !s.held {
+		s.h.flush()
+	}
 }
 
 func (s *http2Stream) endLocked() {
