@@ -29,6 +29,12 @@
 // Connect's clients send it (https://connectrpc.com/docs/protocol), or just
 // ?message={"A":1} or ?A=1.
 //
+// # Streams of plain HTTP callers
+//
+// A caller without a client library chooses by Accept how a stream answers: "text/event-stream"
+// or "application/x-ndjson", a message a line. Its request is one message of JSON, the query
+// of a GET, or "application/x-ndjson".
+//
 // # Metadata, errors, deadlines
 //
 // The header of a request is the call's metadata, and the call's trailer is sent as each
