@@ -90,7 +90,7 @@ test-beside: ## The part of test without the race detector, and outside the work
 # rpcx and Kitex have data races of their own.
 test-protocols: ## Test protocols against real peers, and one in Python; installs that as root
 	cd e2e && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./grpc ./jsonrpc
-	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./rpcx
+	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./openapi ./rpcx
 	cd examples/migrating && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./grpc/... ./netrpc/...
 	cd examples/migrating && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./kitex ./rpcx
 	@protocol/thrift/testdata/python.sh -shuffle=on $(TESTFLAGS)
@@ -150,7 +150,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml sa
 		(cd "$$dir" && GOWORK=off $(GO) vet -tags integration ./... && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
 	done; \
 	echo "golangci-lint run, all linters, for those packages of them that have few dependencies"; \
-	(cd e2e && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./interop/... ./observe ./registries ./release ./silence ./triple) || status=1; \
+	(cd e2e && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./interop/... ./observe ./openapi ./registries ./release ./silence ./triple) || status=1; \
 	(cd examples/migrating && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./dubbo/... ./grpc/... ./netrpc/...) || status=1; \
 	exit $$status
 

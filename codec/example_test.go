@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/tandem-rpc/tandem"
@@ -100,6 +101,16 @@ type word struct{ s string }
 func (w *word) Size() int                       { return len(w.s) }
 func (w *word) MarshalTo(b []byte) (int, error) { return copy(b, w.s), nil }
 func (w *word) Unmarshal(b []byte) error        { w.s = string(b); return nil }
+
+// StrictJSON finds fields that are misspelled.
+func ExampleStrictJSON() {
+	var order struct{ Amount int }
+	err := codec.Decode(codec.StrictJSON(), []byte(`{"Amuont":3}`), &order)
+	if unknown, ok := errors.AsType[*codec.UnknownFieldError](err); ok {
+		fmt.Println("there is no field", unknown.Field)
+	}
+	// Output: there is no field Amuont
+}
 
 func ExampleGenerated() {
 	c := codec.Generated()

@@ -1,10 +1,13 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
@@ -13,6 +16,7 @@ import (
 
 type jsonCodec struct {
 	encoders sync.Pool // of *jsonEncoder
+	strict   bool      // unknown fields are refused
 	types    *estimate.Types
 }
 
@@ -23,8 +27,20 @@ type jsonEncoder struct {
 
 // JSON returns the codec "json": encoding/json, without escaping HTML. A
 // [json.RawMessage] that is valid passes through unchanged, in both directions.
-func JSON() tandem.Codec {
-	c := &jsonCodec{types: estimate.JSONTypes()}
+func JSON() tandem.Codec { return newJSON(false) }
+
+// StrictJSON is [JSON], but a field of an object that the struct does not have is an
+// [*UnknownFieldError]. Types that decode themselves ([json.Unmarshaler]) decide on their own.
+func StrictJSON() tandem.Codec { return newJSON(true) }
+
+// UnknownFieldError is the error of [StrictJSON] for a field that a struct does not have.
+type UnknownFieldError struct{ Field string }
+
+// Error names the field.
+func (e *UnknownFieldError) Error() string { return fmt.Sprintf("unknown field %.100q", e.Field) }
+
+func newJSON(strict bool) tandem.Codec {
+	c := &jsonCodec{types: estimate.JSONTypes(), strict: strict}
 	c.encoders.New = func() any {
 		e := new(jsonEncoder)
 		e.enc = json.NewEncoder(&e.out)
@@ -69,12 +85,33 @@ func appendRawJSON(dst []byte, v json.RawMessage) ([]byte, error) {
 	return append(dst, v...), nil
 }
 
-func (*jsonCodec) Decode(src []byte, v any) (err error) {
+func (c *jsonCodec) Decode(src []byte, v any) (err error) {
 	defer guard(v, &err)
 	if jsonDepth(src) > MaxDepth {
 		return fmt.Errorf("nested deeper than %d", MaxDepth)
 	}
+	if c.strict {
+		return decodeStrict(src, v)
+	}
 	return json.Unmarshal(src, v)
+}
+
+func decodeStrict(src []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		// encoding/json has no type for this error.
+		if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			if field, err := strconv.Unquote(quoted); err == nil {
+				return &UnknownFieldError{field}
+			}
+		}
+		return err
+	}
+	if rest := bytes.TrimLeft(src[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return fmt.Errorf("invalid character %q after top-level value", rest[0])
+	}
+	return nil
 }
 
 // DecodeWithin calls memory.Expect for the value before it decodes it.

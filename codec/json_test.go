@@ -2,6 +2,8 @@ package codec_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -99,3 +101,24 @@ func FuzzDecodeJSON(f *testing.F) {
 }
 
 func BenchmarkJSON(b *testing.B) { codectest.Benchmark(b, codec.JSON(), codectest.SampleOrder()) }
+
+func TestStrictJSON(t *testing.T) {
+	c := codec.StrictJSON()
+	type inner struct{ B int }
+	type outer struct{ A []inner }
+	for src, want := range map[string]string{
+		`{"A":[{"B":1}]} `:          "",
+		`{"A":[{"B":1,"c\n":2}]}`:   `unknown field "c\n"`,
+		`{"A":[],"X":1} `:           `unknown field "X"`,
+		`{"A":[]} {}`:               `invalid character '{' after top-level value`,
+		`{"A":1}`:                   "json: cannot unmarshal number into Go struct field outer.A of type []codec_test.inner",
+		strings.Repeat("[", 100000): fmt.Sprintf("nested deeper than %d", codec.MaxDepth),
+	} {
+		err := c.Decode([]byte(src), new(outer))
+		_, unknown := errors.AsType[*codec.UnknownFieldError](err)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want || unknown != strings.HasPrefix(want, "unknown") {
+			t.Errorf("%.40s: %v, want %s", src, err, want)
+		}
+	}
+	codectest.Run(t, c, codectest.SampleOrder(), codectest.SampleNested(4))
+}

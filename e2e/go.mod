@@ -4,6 +4,7 @@ go 1.26.7
 
 replace (
 	github.com/tandem-rpc/tandem => ..
+	github.com/tandem-rpc/tandem/protocol/rest => ../protocol/rest
 	github.com/tandem-rpc/tandem/protocol/thrift => ../protocol/thrift
 	github.com/tandem-rpc/tandem/registry/consul => ../registry/consul
 	github.com/tandem-rpc/tandem/registry/etcd => ../registry/etcd
@@ -23,12 +24,15 @@ require (
 	github.com/ethereum/go-ethereum v1.17.10
 	github.com/florianl/go-nfqueue/v2 v2.0.0
 	github.com/gorilla/websocket v1.5.3
+	github.com/pb33f/libopenapi v0.41.8
+	github.com/pb33f/libopenapi-validator v0.16.3
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rpcxio/rpcx-etcd v0.5.0
 	github.com/rpcxio/rpcx-zookeeper v0.0.0-20220730061732-d20531677676
 	github.com/smallnest/rpcx v1.9.1
 	github.com/sourcegraph/jsonrpc2 v0.2.3
 	github.com/tandem-rpc/tandem v0.0.0
+	github.com/tandem-rpc/tandem/protocol/rest v0.0.0
 	github.com/tandem-rpc/tandem/protocol/thrift v0.0.0
 	github.com/tandem-rpc/tandem/registry/consul v0.0.0
 	github.com/tandem-rpc/tandem/registry/etcd v0.0.0
@@ -44,6 +48,7 @@ require (
 	go.uber.org/zap v1.28.0
 	golang.org/x/mod v0.41.0
 	golang.org/x/net v0.62.0
+	google.golang.org/genproto/googleapis/api v0.0.0-20260819154853-08b0e4226688
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )
@@ -54,7 +59,10 @@ require (
 	github.com/akutz/memconn v0.1.0 // indirect
 	github.com/alitto/pond v1.9.2 // indirect
 	github.com/armon/go-metrics v0.4.1 // indirect
+	github.com/bahlo/generic-list-go v0.2.0 // indirect
+	github.com/basgys/goxml2json v1.1.1-0.20231018121955-e66ee54ceaad // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/buger/jsonparser v1.6.1 // indirect
 	github.com/cenk/backoff v2.2.1+incompatible // indirect
 	github.com/cenkalti/backoff v2.2.1+incompatible // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
@@ -73,6 +81,7 @@ require (
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-ole/go-ole v1.3.0 // indirect
+	github.com/go-openapi/jsonpointer v1.0.2 // indirect
 	github.com/go-ping/ping v1.2.0 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
@@ -117,6 +126,10 @@ require (
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/pb33f/go-yaml v0.1.1 // indirect
+	github.com/pb33f/jsonpath v0.8.5 // indirect
+	github.com/pb33f/jsonschema/v6 v6.0.3 // indirect
+	github.com/pb33f/ordered-map/v2 v2.3.2 // indirect
 	github.com/philhofer/fwd v1.1.3-0.20240916144458-20a13a1f6b7c // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
@@ -173,7 +186,6 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
-	google.golang.org/genproto/googleapis/api v0.0.0-20260819154853-08b0e4226688 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260819154853-08b0e4226688 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	k8s.io/utils v0.0.0-20260108192941-914a6e750570 // indirect

@@ -25,6 +25,7 @@ func released() []string {
 		"compat/rpcx/registries",
 		"console",
 		"policy/yaml",
+		"protocol/rest",
 		"protocol/thrift",
 		"registry/consul",
 		"registry/etcd",

@@ -153,6 +153,9 @@ func derefAll(types []reflect.Type) []reflect.Type {
 
 // describe sets the kind and the types of m, for listings.
 func (s *shape) describe(m *Method) {
+	if s.isFunc {
+		return // only the function knows its types
+	}
 	m.Args, m.Results = derefAll(s.args), derefAll(s.results)
 	if s.stream != nil {
 		m.Kind = tandem.Streaming

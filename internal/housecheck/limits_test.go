@@ -73,6 +73,8 @@ var limits = map[string]string{ //nolint:gochecknoglobals // a constant
 	"Thrift: a frame; names; metadata":                                                                 "protocol/thrift.maxFrame protocol/thrift.maxName protocol/thrift.maxMetadata protocol/thrift.maxPairs",
 	"Thrift: nesting; elements of a container that are read at a time":                                 "protocol/thrift.maxNesting",
 	"HTTP: header of a request; an idle connection":                                                    "protocol/web.defaultMaxHeader protocol/web.defaultIdle",
+	"HTTP: silence of server-sent events; unknown fields that are logged":                              "protocol/web.heartbeat protocol/web.maxWarnings",
+	"paths of google.api.http: segments of a request; nested fields of a parameter":                    "protocol/rest.maxSegments protocol/rest.maxDepth",
 	"HTTP/1: rest of a refused request; then the connection closes":                                    "protocol/web.stallBytes",
 	"HTTP when the server drains: each piece of a request; an idle connection of HTTP/1.1":             "protocol/web.lastPiece protocol/web.lastRequest",
 	"HTTP/2: requests of a connection":                                                                 "protocol/web.defaultMaxStreams",

@@ -27,6 +27,26 @@ func (s *Schemas) message(m protoreflect.MessageDescriptor) Object {
 	return s.ref(name)
 }
 
+// Message returns the schema of a Protocol Buffers message, which is never null.
+func (s *Schemas) Message(m protoreflect.MessageDescriptor) Object { return present(s.message(m)) }
+
+// Field returns the schema of a field of a Protocol Buffers message, without null.
+func (s *Schemas) Field(f protoreflect.FieldDescriptor) Object { return present(s.protoField(f)) }
+
+// Param returns the schema of a field of a Protocol Buffers message as text in a path or a query:
+// an enum is one of its names.
+func (s *Schemas) Param(f protoreflect.FieldDescriptor) Object {
+	e := f.Enum()
+	if e == nil {
+		return s.Field(f)
+	}
+	names := Object{"type": "string", "enum": valueNames(e)}
+	if f.IsList() {
+		return Object{"type": "array", "items": names}
+	}
+	return names
+}
+
 // wellKnown returns the schema of a message with a JSON mapping of its own.
 func wellKnown(name string) Object {
 	switch strings.TrimPrefix(name, "google.protobuf.") {
@@ -102,14 +122,18 @@ func long(o Object) Object {
 // enum is the schema of an enum. Unknown names are accepted too, as zero: the sender may
 // use a newer definition.
 func enum(e protoreflect.EnumDescriptor) Object {
+	return Object{"anyOf": []Object{
+		{"enum": valueNames(e)}, {"type": []string{"string", "null"}},
+		{"type": "integer", "minimum": math.MinInt32, "maximum": math.MaxInt32},
+	}}
+}
+
+func valueNames(e protoreflect.EnumDescriptor) []string {
 	names := make([]string, e.Values().Len())
 	for i := range names {
 		names[i] = string(e.Values().Get(i).Name())
 	}
-	return Object{"anyOf": []Object{
-		{"enum": names}, {"type": []string{"string", "null"}},
-		{"type": "integer", "minimum": math.MinInt32, "maximum": math.MaxInt32},
-	}}
+	return names
 }
 
 // present returns a schema without null: elements of lists and maps, and messages that are

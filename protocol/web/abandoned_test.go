@@ -39,7 +39,7 @@ func TestResetRequestsCostNothing(t *testing.T) {
 	}
 	limitAnswer(http.NewResponseController(w), r, nil, 0)
 	x := &exchange{req: r, w: w, control: http.NewResponseController(w)}
-	g := newGateway().newRefusalGate(w, x)
+	g := newGateway(&options{}).newRefusalGate(w, x)
 	g.WriteHeader(http.StatusOK)
 	g.Flush()
 	g.refuse(context.Canceled)

@@ -33,7 +33,17 @@ const (
 	corsMaxAge  = "7200" // seconds; the longest that all browsers honor
 )
 
-func (c *CORS) wrap(next http.Handler) http.Handler {
+// wrap serves next to pages, which may use the verbs of methods and those of a router.
+func (c *CORS) wrap(next http.Handler, r Router) http.Handler {
+	verbs := []string{http.MethodGet, http.MethodPost}
+	if r != nil {
+		for _, p := range r.Paths() {
+			if !slices.Contains(verbs, p.Verb) {
+				verbs = append(verbs, p.Verb)
+			}
+		}
+	}
+	slices.Sort(verbs)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		allowed := c.allows(origin)
@@ -48,7 +58,7 @@ func (c *CORS) wrap(next http.Handler) http.Handler {
 		}
 		h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 		if allowed {
-			h.Set("Access-Control-Allow-Methods", "GET, POST")
+			h.Set("Access-Control-Allow-Methods", strings.Join(verbs, ", "))
 			h.Set("Access-Control-Allow-Headers", join(corsRequest, c.Headers))
 			h.Set("Access-Control-Max-Age", corsMaxAge)
 		}

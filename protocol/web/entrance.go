@@ -30,8 +30,8 @@ func abandoned(r *http.Request) bool { return r.ProtoMajor >= 2 && r.Context().E
 // enter waits for a place until the request is canceled. A call over HTTP/1 needs none: a
 // connection has one at a time.
 func enter(ctx context.Context, w http.ResponseWriter) (ticket, error) {
-	resp, ok := w.(*response)
-	if !ok || resp.http1 {
+	resp := responseOf(w)
+	if resp == nil || resp.http1 {
 		return nil, nil //nolint:nilnil // HTTP/1 needs no place
 	}
 	if err := ctx.Err(); err != nil { // select could take a free place even so

@@ -26,10 +26,12 @@ type exchange struct {
 	codec   tandem.Codec
 	peer    *tandem.Peer
 	req     *http.Request
+	route   *Route      // nil if the path is a method's name
 	fields  url.Values  // parameters of a GET that has its argument in the query
 	header  http.Header // header of the response
 	w       http.ResponseWriter
 	control *http.ResponseController
+	plain   *plainStream // a stream to a plain HTTP caller; nil for other calls
 	gate    *refusalGate // the response writer that connect uses; nil if the request is not a call
 	ctx     context.Context
 	call    *tandem.Call // nil until admit
@@ -52,7 +54,7 @@ type exchange struct {
 
 	// Valid when messageReady is closed.
 	received message
-	stream   connect.StreamingHandlerConn
+	stream   messageConn
 	readable bool // request or stream is set
 
 	// Valid when ended is closed.
@@ -174,9 +176,17 @@ func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[messa
 	return res, nil
 }
 
-// streaming is the connect handler of a stream: messages can be read and written until it
-// returns.
-func (x *exchange) streaming(stream connect.StreamingHandlerConn) error {
+// messageConn reads and writes the messages of a stream. connect's handlers have one for the
+// protocols that connect knows.
+type messageConn interface {
+	Receive(message any) error
+	Send(message any) error // nil sends the header only
+	ResponseHeader() http.Header
+	ResponseTrailer() http.Header
+}
+
+// streaming serves a stream: messages can be read and written until it returns.
+func (x *exchange) streaming(stream messageConn) error {
 	x.stream, x.readable = stream, true
 	x.readyOnce.Do(func() { close(x.messageReady) })
 	<-x.ended
@@ -213,6 +223,11 @@ func (x *exchange) Decode(v any) error {
 	if err := x.awaitMessage(); err != nil {
 		return err
 	}
+	return x.decode(&x.received, v)
+}
+
+// decode decodes a message, after decompressing it if necessary.
+func (x *exchange) decode(m *message, v any) error {
 	if len(x.fields) > 0 {
 		message, err := queryMessage(x.codec, x.fields, v)
 		if err != nil {
@@ -220,23 +235,28 @@ func (x *exchange) Decode(v any) error {
 		}
 		return decode(x.codec, message, v)
 	}
-	return x.decode(&x.received, v)
-}
-
-// decode decodes a message, after decompressing it if necessary.
-func (x *exchange) decode(m *message, v any) error {
 	b, err := x.open(m)
 	if err != nil {
 		return err
+	}
+	if x.route != nil {
+		return x.route.decode(x.memory.Codec(x.codec, b), b, v)
 	}
 	return decode(x.memory.Codec(x.codec, b), b, v)
 }
 
 // Encode encodes the response.
 func (x *exchange) Encode(v any) error {
-	var err error
-	x.reply, err = encode(x.codec, v)
+	b, err := x.encode(v)
+	x.reply = b
 	return err
+}
+
+func (x *exchange) encode(v any) ([]byte, error) {
+	if b, ok, err := x.encodeRouted(v); ok {
+		return b, err
+	}
+	return encode(x.codec, v)
 }
 
 // Stream returns the call's messages, nil for a unary call.

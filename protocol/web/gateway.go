@@ -18,6 +18,8 @@ import (
 // gateway serves the server's methods over HTTP.
 type gateway struct {
 	codecs   codecs
+	router   Router       // nil for none
+	checked  *checkedJSON // the codec "json" if unknown fields are not ignored, else nil
 	gzip     tandem.Compressor
 	mark     []byte // prefix of compressed messages; see markedGzip
 	failures *connect.ErrorWriter
@@ -31,8 +33,23 @@ type handlerKey struct {
 	safe bool
 }
 
-func newGateway() *gateway {
-	return &gateway{codecs: newCodecs(), gzip: compress.Gzip(), mark: newMark(), failures: connect.NewErrorWriter()}
+func newGateway(o *options) *gateway {
+	g := &gateway{router: o.router, codecs: newCodecs(), gzip: compress.Gzip(), mark: newMark(), failures: connect.NewErrorWriter()}
+	if u := newUnknownFields(o.unknown); u != nil {
+		g.checked = &checkedJSON{jsonCodec: g.codecs["json"].(jsonCodec), fields: u}
+		delete(g.codecs, "json") // what makes calls without an exchange leaves those with JSON to the gateway
+	}
+	return g
+}
+
+// codec returns the codec of an exchange, by connect's name for it; nil for none.
+func (g *gateway) codec(x *exchange, name string) tandem.Codec {
+	if name == "json" && g.checked != nil {
+		c := *g.checked
+		c.x = x
+		return c
+	}
+	return g.codecs[name]
 }
 
 // ServeHTTP makes one call.
@@ -41,23 +58,32 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseMalformed(w, r, Conn(r.Context()), why)
 		return
 	}
+	w, r, finish := untexted(w, r)
+	defer finish()
 	x := g.newExchange(w, r)
 	m := x.method
 	switch {
+	case m == nil && x.route != nil && x.route.Method == "":
+		g.wrongRoute(w, x)
+		return
 	case m == nil:
 		g.noMethod(w, x)
 		return
-	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
+	case x.route == nil && r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
 		g.wrongVerb(w, x)
 		return
-	case x.codec == nil || x.kind.streaming != nil && *x.kind.streaming != (m.Kind == tandem.Streaming):
+	case x.codec == nil || x.plain == nil && !x.kind.fits(m):
 		g.wrongType(w, x)
 		return
 	}
 	x.gate = g.newRefusalGate(w, x)
 	x.limitRefusal()
 	defer x.abandon()
-	r = compressedAsAsked(x.forMethod(w, x.req), x.kind.protocol)
+	if x.plain != nil {
+		g.servePlain(w, x)
+		return
+	}
+	r = compressedAsAsked(x.forMethod(w, x.forConnect()), x.kind.protocol)
 	r.Body = newReserving(x, r)
 	g.handler(m).ServeHTTP(x.gate, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
@@ -83,12 +109,19 @@ func (g *gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 	if x.method = conn.Method(x.name); x.method == nil && x.name == "" {
 		x.name = strings.TrimPrefix(r.URL.Path, "/")
 	}
-	if r.Method == http.MethodGet {
+	g.route(x)
+	switch {
+	case x.route != nil:
+		x.kind = routedContent(r)
+	case r.Method == http.MethodGet:
 		x.fields = plainFields(r.URL.Query())
 		x.req = withDefaults(r)
+		fallthrough
+	default:
+		x.kind = contentOf(x.req)
 	}
-	x.kind = contentOf(x.req)
-	x.codec, x.peer = g.codecs[x.kind.codec], peerOf(conn, x.kind.protocol)
+	x.codec, x.peer = g.codec(x, x.kind.codec), peerOf(conn, x.kind.protocol)
+	x.plain = x.plainStream()
 	x.prepare(w)
 	return x
 }
@@ -116,9 +149,9 @@ func allowed(m *server.Method) string {
 func accepted(m *server.Method) string {
 	types := "application/json, application/proto"
 	if m.Kind == tandem.Streaming {
-		types = "application/connect+json, application/connect+proto"
+		types = "application/x-ndjson, application/connect+json, application/connect+proto"
 	}
-	return types + ", application/grpc, application/grpc-web"
+	return types + ", application/grpc, application/grpc-web, application/grpc-web-text"
 }
 
 // content is what a request's header says about its messages.
@@ -126,11 +159,17 @@ type content struct {
 	protocol  string // protocol as in [tandem.Peer]
 	codec     string // connect's name for it
 	streaming *bool  // whether it is a stream; nil if the header does not say
+	lines     bool   // it is a stream of JSON values, one a line
+}
+
+// fits reports whether a method takes such messages.
+func (k content) fits(m *server.Method) bool {
+	return !k.lines && (k.streaming == nil || *k.streaming == (m.Kind == tandem.Streaming))
 }
 
 func contentOf(r *http.Request) content {
 	if r.Method == http.MethodGet {
-		return content{"connect", r.URL.Query().Get("encoding"), new(false)}
+		return content{protocol: "connect", codec: r.URL.Query().Get("encoding"), streaming: new(false)}
 	}
 	kind, parameters, _ := strings.Cut(strings.ToLower(r.Header.Get("Content-Type")), ";")
 	kind, found := strings.CutPrefix(strings.TrimSpace(kind), "application/")
@@ -141,13 +180,15 @@ func contentOf(r *http.Request) content {
 		if !plus {
 			sub = "proto"
 		}
-		return content{name, sub, nil}
+		return content{protocol: name, codec: sub}
 	case name == "connect" && plus:
-		return content{"connect", sub, new(true)}
+		return content{protocol: "connect", codec: sub, streaming: new(true)}
 	case plus || parameters != "" && !isUTF8(parameters):
 		return content{}
+	case isLines("application/" + kind):
+		return content{protocol: "connect", codec: "json", streaming: new(true), lines: true}
 	}
-	return content{"connect", kind, new(false)}
+	return content{protocol: "connect", codec: kind, streaming: new(false)}
 }
 
 func isUTF8(parameters string) bool {

@@ -241,6 +241,8 @@ func (q *quickCall) readField(f http2.Field) bool {
 		return f.Value == "identity"
 	case "connect-protocol-version":
 		return f.Value == "1"
+	case "accept":
+		return !strings.Contains(f.Value, typeGRPCWebText) // the answer is to be text
 	case "expect", "trailer":
 		return false
 	}

@@ -17,8 +17,8 @@ type object = jsonschema.Object
 type paths struct{ *jsonschema.Schemas }
 
 // serveOpenAPI answers with a description of the methods that are registered now.
-func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
-	b, err := json.Marshal(describe(Conn(r.Context()).Describe()))
+func (p *protocol) serveOpenAPI(w http.ResponseWriter, r *http.Request) {
+	b, err := json.Marshal(describe(Conn(r.Context()).Describe(), p.opts.router))
 	if err != nil {
 		writeError(w, http.StatusInternalServerError, err)
 		return
@@ -30,15 +30,20 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 }
 
 // describe returns an OpenAPI 3.1 document (https://spec.openapis.org/oas/v3.1.0) with the
-// methods that can be called with JSON: all but streams.
-func describe(methods []*server.Method) object {
+// methods that can be called with JSON, at their own paths and at those of a router.
+func describe(methods []*server.Method, router Router) object {
 	s := paths{jsonschema.New("#/components/schemas/")}
 	s.Define("Error", errorSchema())
 	all := object{}
 	for _, m := range methods {
-		if m.Kind == tandem.Unary {
+		if m.Kind == tandem.Streaming {
+			all[pathOf(m.Name)] = s.streamPath(m)
+		} else {
 			all[pathOf(m.Name)] = s.path(m)
 		}
+	}
+	if router != nil {
+		s.addRoutes(all, methods, router.Paths())
 	}
 	return object{
 		"openapi":    "3.1.0",
@@ -73,6 +78,9 @@ func errorSchema() object {
 // path describes one method.
 func (s paths) path(m *server.Method) object {
 	request, results := s.Several(m.Args), s.Several(m.Results)
+	if d := protoMethod(m.Name); d != nil && m.Args == nil { // a tandem.Func
+		request, results = s.Message(d.Input()), s.Message(d.Output())
+	}
 	post := s.operation(m, results)
 	post["operationId"] = m.Name
 	post["requestBody"] = object{"required": true, "content": inJSON(request)}
@@ -87,18 +95,23 @@ func (s paths) path(m *server.Method) object {
 }
 
 func (paths) operation(m *server.Method, results object) object {
+	return answered(m, inJSON(results))
+}
+
+// answered returns an operation of a method with the content of its response.
+func answered(m *server.Method, content object) object {
 	service := ""
 	if dot := strings.LastIndexByte(m.Name, '.'); dot > 0 {
 		service = m.Name[:dot]
 	}
-	failed := object{"$ref": "#/components/schemas/Error"}
-	content := inJSON(failed)
-	content["application/problem+json"] = object{"schema": failed}
+	refError := object{"$ref": "#/components/schemas/Error"}
+	failed := inJSON(refError)
+	failed["application/problem+json"] = object{"schema": refError}
 	return object{
 		"tags": []string{service},
 		"responses": object{
-			"200":     object{"description": "The method's results.", "content": inJSON(results)},
-			"default": object{"description": "An error. The HTTP status follows its code.", "content": content},
+			"200":     object{"description": "The method's results.", "content": content},
+			"default": object{"description": "An error. The HTTP status follows its code.", "content": failed},
 		},
 	}
 }

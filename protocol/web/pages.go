@@ -13,13 +13,13 @@ var pages embed.FS
 
 // WithPages serves a page at / from which people call methods in a browser, and the
 // document that it is built from at /openapi.json: OpenAPI 3.1, from the types of the
-// methods, without streams. Both list the methods to anyone who can connect, and no
+// methods, with streams and the paths of [WithRouter], which the page leaves out. Both list the methods to anyone who can connect, and no
 // interceptor runs, so they are not served by default. The page loads nothing from other
 // sites.
 func WithPages() Option {
 	return func(o *options) {
+		o.document = true
 		o.mounts = append(o.mounts,
-			mount{"GET /openapi.json", http.HandlerFunc(serveOpenAPI)},
 			mount{"GET /{$}", page("page.html", "text/html; charset=utf-8")},
 			mount{"GET /page.js", page("page.js", "text/javascript; charset=utf-8")},
 			mount{"GET /page.css", page("page.css", "text/css; charset=utf-8")})

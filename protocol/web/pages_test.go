@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -48,11 +49,15 @@ func TestOpenAPI(t *testing.T) {
 	w.must(w.srv.RegisterFunc("Grow", func(t Tree) *Tree { return &t }))
 	w.must(w.srv.RegisterFunc("Clock.Now", timestamppb.Now))
 	w.must(server.HandleStream(w.srv, "Numbers.Sum", sum))
+	w.must(w.srv.RegisterFunc("Raw", func(context.Context, *tandem.Call) error { return nil }))
 	a := w.do(w.h1, "GET /openapi.json", "", "")
 	var doc map[string]any
 	w.must(json.Unmarshal([]byte(a.Body), &doc))
-	if doc["openapi"] != "3.1.0" || get(doc, "paths", "/Numbers/Sum") != nil {
+	if doc["openapi"] != "3.1.0" || get(doc, "paths", "/Numbers/Sum", "post", "x-tandem-kind") != "stream" {
 		t.Error(a.Body)
+	}
+	if schema, ok := get(doc, "paths", "/Raw", "post", "requestBody", "content", "application/json", "schema").(map[string]any); !ok || len(schema) > 0 {
+		t.Errorf("types that are not known are %v", schema)
 	}
 	mul, _ := get(doc, "paths", "/Arith/Mul").(map[string]any)
 	if mul["get"] == nil || mul["post"] == nil || get(doc, "paths", "/Arith/Div", "get") != nil {

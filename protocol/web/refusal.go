@@ -72,7 +72,7 @@ func (g *gateway) fail(w http.ResponseWriter, x *exchange, err error) {
 func (g *gateway) noMethod(w http.ResponseWriter, x *exchange) {
 	why := tandem.Errorf(tandem.Unimplemented, "no method at %.200q", x.req.URL.Path)
 	g.refuse(w, x, why, func(err error) {
-		if x.kind.protocol == "grpc" || x.kind.protocol == "grpc-web" || x.kind.streaming != nil && *x.kind.streaming {
+		if x.kind.protocol == "grpc" || x.kind.protocol == "grpc-web" || x.kind.streaming != nil && *x.kind.streaming && !x.kind.lines {
 			g.fail(w, x, err)
 			return
 		}
@@ -94,6 +94,9 @@ func (g *gateway) wrongVerb(w http.ResponseWriter, x *exchange) {
 func (g *gateway) wrongType(w http.ResponseWriter, x *exchange) {
 	m := x.method
 	why := tandem.Errorf(tandem.Unknown, "%s takes %s, not %.100q", m.Name, accepted(m), x.req.Header.Get("Content-Type"))
+	if m.Kind == tandem.Streaming && x.kind.codec == "json" {
+		why = tandem.Errorf(tandem.Unknown, "%s is a stream: send Accept: text/event-stream or application/x-ndjson", m.Name)
+	}
 	g.refuse(w, x, why, func(err error) {
 		w.Header().Set("Accept-Post", accepted(m))
 		writeError(w, http.StatusUnsupportedMediaType, err)

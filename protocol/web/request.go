@@ -41,11 +41,7 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 		r.Body = &timedBody{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: most}
 		return r
 	}
-	p := &timedStreamBody{ReadCloser: r.Body, x: x}
-	if resp, ok := w.(*response); ok && r.ProtoMajor >= 2 {
-		p.conn = resp.conn
-	}
-	r.Body = p
+	r.Body = x.newStreamBody(w, r.Body)
 	if r.ProtoMajor < 2 { // connect refuses bidirectional streams over HTTP/1, though half-duplex ones work
 		_ = http.NewResponseController(w).EnableFullDuplex() // if it fails, clients that send all before they read still work
 		copied := *r
@@ -53,6 +49,14 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 		return &copied
 	}
 	return r
+}
+
+func (x *exchange) newStreamBody(w http.ResponseWriter, body io.ReadCloser) *timedStreamBody {
+	p := &timedStreamBody{ReadCloser: body, x: x}
+	if resp := responseOf(w); resp != nil && x.req.ProtoMajor >= 2 {
+		p.conn = resp.conn
+	}
+	return p
 }
 
 // timedBody is the body of a unary request. It must keep arriving: 64 KiB, or the rest, within
@@ -102,7 +106,7 @@ func (s *timedBody) Read(p []byte) (int, error) {
 	if s.most < 0 {
 		return 0, errTooLong()
 	}
-	if resp, ok := s.w.(*response); s.left <= 0 || ok && resp.readsLimited() {
+	if resp := responseOf(s.w); s.left <= 0 || resp != nil && resp.readsLimited() {
 		s.left = stallBytes
 		if err := s.setDeadline(time.Now().Add(s.stall)); err != nil {
 			return 0, err

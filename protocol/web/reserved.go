@@ -23,6 +23,7 @@ type reserving struct {
 	io.ReadCloser
 
 	x         *exchange
+	size      int64   // bytes of a message without an envelope; negative if unknown
 	enveloped bool    // each message comes after five bytes with its length
 	head      [5]byte // head of the current envelope
 	got       int     // bytes of head that have been read
@@ -44,7 +45,7 @@ const step = 16 << 10
 
 func newReserving(x *exchange, r *http.Request) *reserving {
 	kind := contentOf(r)
-	return &reserving{ReadCloser: r.Body, x: x, enveloped: kind.protocol != "connect" || kind.streaming == nil || *kind.streaming}
+	return &reserving{ReadCloser: r.Body, x: x, size: r.ContentLength, enveloped: kind.protocol != "connect" || kind.streaming == nil || *kind.streaming}
 }
 
 func (in *reserving) Read(b []byte) (int, error) {
@@ -77,7 +78,7 @@ func (in *reserving) read(b []byte) (int, error) {
 // size is known.
 func (in *reserving) makeRoom() error {
 	most := int64(in.x.method.MaxMessage)
-	switch size := in.x.req.ContentLength; {
+	switch size := in.size; {
 	case in.left > 0:
 		return nil
 	case !in.begun && size > most:
@@ -146,7 +147,7 @@ func (in *reserving) reserve(n int64) error {
 	}
 	w := &in.wait
 	*w = waiting{in: in, left: in.left}
-	if in.x.req.ContentLength < 0 && !in.enveloped {
+	if in.size < 0 && !in.enveloped {
 		w.left = int64(in.x.method.MaxMessage) + 1 // one more, for the refusal
 	}
 	early, err := in.x.memory.ReserveReading(n, w)
@@ -201,15 +202,15 @@ func (in *reserving) rest() {
 
 // await waits for memory without reading, and then starts the time limit for the body again.
 func (in *reserving) await(n int64) error {
-	stream, _ := in.ReadCloser.(*timedStreamBody)
-	if stream != nil {
+	stream, timed := in.ReadCloser.(pacer)
+	if timed {
 		stream.stop() // the server is waiting for memory, not for the client
 	}
 	if err := in.x.memory.Reserve(n); err != nil {
 		return in.refusal(err)
 	}
 	in.held += n
-	if stream != nil {
+	if timed {
 		stream.start()
 	}
 	if s, ok := in.ReadCloser.(*timedBody); ok {

@@ -77,7 +77,7 @@ func (x *exchange) finish() {
 // SendMsg encodes and sends v.
 func (m *messages) SendMsg(v any) error {
 	x := m.x
-	b, err := encode(x.codec, v)
+	b, err := x.encode(v)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,8 @@ func uploads() map[string]upload {
 		"JSON, no length":     {path: "/Text/Length", kind: "application/json", undeclared: true, fit: fitDoubling},
 		"gRPC":                {path: "/Text/Length", kind: "application/grpc+json", envelope: true, fit: fit},
 		"stream over Connect": {path: "/Numbers/Sum", kind: "application/connect+json", envelope: true, fit: fit},
+		"stream of lines":     {path: "/Numbers/Sum", kind: "application/x-ndjson", undeclared: true, fit: fitDoubling},
+		"stream with JSON":    {path: "/Numbers/Sum", kind: "application/json", fit: fit},
 		"stream over gRPC":    {path: "/Numbers/Sum", kind: "application/grpc+json", envelope: true, undeclared: true, fit: fit},
 	}
 }
@@ -72,6 +74,7 @@ func (u upload) send(ctx context.Context, c *http.Client, body io.Reader) error 
 	}
 	req.Header.Set("Content-Type", u.kind)
 	req.Header.Set("TE", "trailers")
+	req.Header.Set("Accept", "application/x-ndjson") // for those without a protocol of their own
 	res, err := c.Do(req)
 	if err != nil {
 		return err

@@ -29,6 +29,12 @@
 // Connect's clients send it (https://connectrpc.com/docs/protocol), or just
 // ?message={"A":1} or ?A=1.
 //
+// # Streams of plain HTTP callers
+//
+// A caller without a client library chooses by Accept how a stream answers: "text/event-stream"
+// or "application/x-ndjson", a message a line. Its request is one message of JSON, the query
+// of a GET, or "application/x-ndjson".
+//
 // # Metadata, errors, deadlines
 //
 // The header of a request is the call's metadata, and the call's trailer is sent as each
@@ -60,6 +66,9 @@ type options struct {
 	mounts     []mount
 	cors       *CORS
 	hosts      []string // nil for the default
+	unknown    UnknownFields
+	router     Router
+	document   bool // /openapi.json is served
 	netHTTP2   bool
 }
 
@@ -121,14 +130,17 @@ func New(opts ...Option) server.Protocol {
 	for _, o := range opts {
 		o(&p.opts)
 	}
-	p.mux, p.gateway, p.quick = http.NewServeMux(), newGateway(), mayBeQuick(&p.opts)
+	p.mux, p.gateway, p.quick = http.NewServeMux(), newGateway(&p.opts), mayBeQuick(&p.opts)
 	p.mux.Handle("/", p.gateway)
+	if p.opts.document {
+		p.opts.mounts = append(p.opts.mounts, mount{"GET /openapi.json", http.HandlerFunc(p.serveOpenAPI)})
+	}
 	for _, m := range p.opts.mounts {
 		p.mux.Handle(m.pattern, m.handler)
 	}
 	p.handler = p.mux
 	if p.opts.cors != nil {
-		p.handler = p.opts.cors.wrap(p.mux)
+		p.handler = p.opts.cors.wrap(p.mux, p.opts.router)
 	}
 	return p
 }

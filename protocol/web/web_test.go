@@ -176,7 +176,7 @@ func TestJSON(t *testing.T) {
 		{"POST /Arith/Mod", asJSON, `1`, 404, `{"code":"unimplemented","message":"no method at \"/Arith/Mod\""}`},
 		{"POST /Arith.Mul", asJSON, `1`, 404, `{"code":"unimplemented","message":"no method at \"/Arith.Mul\""}`},
 		{"POST /Arith/Mul", "text/plain", `1`, 415,
-			`{"code":"unknown","message":"Arith.Mul takes application/json, application/proto, application/grpc, application/grpc-web, not \"text/plain\"","status":415,"title":"Unsupported Media Type"}`},
+			`{"code":"unknown","message":"Arith.Mul takes application/json, application/proto, application/grpc, application/grpc-web, application/grpc-web-text, not \"text/plain\"","status":415,"title":"Unsupported Media Type"}`},
 	} {
 		for name, client := range map[string]*http.Client{"HTTP/1.1": w.h1, "HTTP/2.0": w.h2} {
 			got := w.do(client, c.what, c.contentType, c.body)

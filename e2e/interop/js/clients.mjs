@@ -1,13 +1,19 @@
-// grpc-js and connect-node against a testservice: node clients.mjs HOST:PORT FILE, the
+// grpc-js, connect-node, grpc-web, EventSource and fetch against a testservice: node clients.mjs HOST:PORT FILE, the
 // file being its definition. The last line says how many cases have passed.
 import { readFileSync } from "node:fs";
 import assert from "node:assert/strict";
-import { createFileRegistry, fromBinary } from "@bufbuild/protobuf";
+import { create, createFileRegistry, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import grpc from "@grpc/grpc-js";
 import loader from "@grpc/proto-loader";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { EventSource } from "eventsource";
+import XMLHttpRequest from "xhr2";
+
+globalThis.XMLHttpRequest = XMLHttpRequest; // grpc-web is for browsers
+const web = (await import("grpc-web")).default;
 
 const [address, file] = process.argv.slice(2);
 const definition = readFileSync(file);
@@ -102,6 +108,99 @@ add("deadline", async () => {
 });
 add("unimplemented", async () => {
   await assert.rejects(done((cb) => js.UnimplementedCall({}, cb)), (err) => err.code === grpc.status.UNIMPLEMENTED);
+});
+
+// grpc-web, the client of the gRPC project, in text mode, whose bodies are base64.
+const text = new web.GrpcWebClientBase({ format: "text" });
+const describe = (name) => {
+  const m = service.methods.find((m) => m.name === name);
+  return [
+    `${baseUrl}/${service.typeName}/${name}`,
+    (fields) => create(m.input, fields),
+    new web.MethodDescriptor(`/${service.typeName}/${name}`, m.methodKind === "unary" ? web.MethodType.UNARY : web.MethodType.SERVER_STREAMING,
+      Object, Object, (v) => toBinary(m.input, v), (b) => fromBinary(m.output, b)),
+  ];
+};
+const addText = (what, run) => cases.push([`grpc-web text ${what}`, run]);
+const unary = (fields, metadata = {}) => done((cb) => {
+  const [url, request, method] = describe("UnaryCall");
+  text.rpcCall(url, request(fields), metadata, method, cb);
+});
+const follow = (name, fields, metadata = {}) => new Promise((resolve) => {
+  const [url, request, method] = describe(name);
+  const got = [];
+  text.serverStreaming(url, request(fields), metadata, method)
+    .on("data", (r) => got.push(r.payload.body.length))
+    .on("error", (err) => resolve({ got, err }))
+    .on("end", () => resolve({ got }));
+});
+addText("unary", async () => {
+  const r = await unary({ responseSize: 314159, payload: { body: new Uint8Array(271828) } });
+  assert.equal(r.payload.body.length, 314159);
+});
+addText("error", async () => {
+  await assert.rejects(unary({ responseStatus: { code: 9, message: "Grüße" } }),
+    (err) => err.code === web.StatusCode.FAILED_PRECONDITION && decodeURIComponent(err.message) === "Grüße");
+});
+addText("server stream", async () => {
+  assert.deepEqual(await follow("StreamingOutputCall", { responseParameters: sizes.map((size) => ({ size })) }), { got: sizes });
+});
+addText("server stream in time", async () => {
+  const pauses = [1, 2, 3, 4, 5].map((size) => ({ size, intervalUs: 20_000 }));
+  assert.deepEqual(await follow("StreamingOutputCall", { responseParameters: pauses }), { got: [1, 2, 3, 4, 5] });
+});
+addText("deadline", async () => {
+  const { got, err } = await follow("StreamingOutputCall", { responseParameters: [{ size: 1 }, { size: 1, intervalUs: 60_000_000 }] },
+    { deadline: String(Date.now() + 300) });
+  assert.deepEqual([got, err.code], [[1], web.StatusCode.DEADLINE_EXCEEDED]);
+});
+addText("unimplemented", async () => {
+  const [url, request, method] = describe("UnimplementedCall");
+  await assert.rejects(done((cb) => text.rpcCall(url, request({}), {}, method, cb)), (err) => err.code === web.StatusCode.UNIMPLEMENTED);
+});
+
+// Clients without a library: EventSource, and fetch with a message a line.
+const addPlain = (what, run) => cases.push([`plain ${what}`, run]);
+const listen = (message) => new Promise((resolve) => {
+  const source = new EventSource(`${baseUrl}/grpc.testing.TestService/StreamingOutputCall?message=${encodeURIComponent(JSON.stringify(message))}`);
+  const got = [];
+  const finish = (how, event) => {
+    source.close();
+    resolve({ got, how, event });
+  };
+  source.addEventListener("message", (e) => got.push(Buffer.from(JSON.parse(e.data).payload.body, "base64").length));
+  source.addEventListener("end", (e) => finish("end", e));
+  source.addEventListener("error", (e) => finish("error", e));
+});
+addPlain("EventSource", async () => {
+  const { got, how } = await listen({ responseParameters: sizes.map((size) => ({ size, intervalUs: 10_000 })) });
+  assert.deepEqual([got, how], [sizes, "end"]);
+});
+addPlain("EventSource that is refused", async () => {
+  const { got, how, event } = await listen({ responseParameters: 1 });
+  assert.deepEqual([got, how, event.code], [[], "error", 400]);
+});
+const lines = (method, accept, messages) => fetch(`${baseUrl}/grpc.testing.TestService/${method}`, {
+  method: "POST", headers: { "Content-Type": "application/x-ndjson", Accept: accept }, body: messages.map((m) => JSON.stringify(m) + "\n").join(""),
+});
+addPlain("client stream of lines", async () => {
+  const res = await lines("StreamingInputCall", "*/*", sizes.map((n) => ({ payload: { body: Buffer.alloc(n).toString("base64") } })));
+  assert.equal(res.headers.get("content-type"), "application/json"); // as the definition says
+  assert.equal((await res.json()).aggregatedPayloadSize, sizes.reduce((a, b) => a + b));
+});
+addPlain("both ways in lines", async () => {
+  const res = await lines("FullDuplexCall", "application/x-ndjson", sizes.map((size) => ({ responseParameters: [{ size }] })));
+  const got = (await res.text()).trim().split("\n").map((line) => Buffer.from(JSON.parse(line).payload.body, "base64").length);
+  assert.deepEqual(got, sizes);
+});
+addPlain("document of OpenAPI 3.1", async () => {
+  const document = await (await fetch(`${baseUrl}/openapi.json`)).json();
+  assert.equal(document.paths["/grpc.testing.TestService/FullDuplexCall"].post["x-tandem-kind"], "stream");
+  const { valid, errors } = await new Validator().validate(document);
+  assert.ok(valid, JSON.stringify(errors));
+  delete document.paths["/Arith/Mul"].post.responses;
+  document.paths["/Arith/Mul"].post.answers = {};
+  assert.equal((await new Validator().validate(document)).valid, false);
 });
 
 let passed = 0;

@@ -62,8 +62,8 @@ var suites = []*suite{
 		install: installGo("github.com/summerwind/h2spec/cmd/h2spec", h2specVersion), run: runH2spec,
 	},
 	{
-		name: "javascript", peer: "grpc-js 1.14.7, connect-node 2.1.2",
-		what:    "6 cases, and {Connect in JSON and protobuf, gRPC-Web, gRPC} over HTTP/1.1 and HTTP/2",
+		name: "javascript", peer: "grpc-js 1.14.7, connect-node 2.1.2, grpc-web 2.1.1, eventsource 3.0.7",
+		what:    "6 cases, gRPC-Web in text mode, streams without a library, a validator of OpenAPI, and {Connect in JSON and protobuf, gRPC-Web, gRPC} over HTTP/1.1 and HTTP/2",
 		install: installJS, run: runJS,
 	},
 	{

@@ -112,6 +112,10 @@ async function call(event) {
 async function start() {
   try {
     api = await (await fetch("openapi.json")).json();
+    for (const path in api.paths) {
+      const post = api.paths[path].post; // streams, and other paths of methods, are not for this page
+      if (!post || post["x-tandem-kind"]) delete api.paths[path];
+    }
   } catch (err) {
     $("name").textContent = "openapi.json can't be read: " + err;
     return;

@@ -31,6 +31,7 @@ type document struct {
 
 type operation struct {
 	ID      string             `json:"operationId"`
+	Kind    string             `json:"x-tandem-kind"` // "" for a unary method at its own path
 	Request content            `json:"requestBody"`
 	Answers map[string]content `json:"responses"`
 }
@@ -58,7 +59,7 @@ func OpenAPI(ctx context.Context, at tandem.Endpoint, access Access) ([]Method, 
 	}
 	var methods []Method
 	for path, p := range d.Paths {
-		if p.Post == nil {
+		if p.Post == nil || p.Post.Kind != "" {
 			continue
 		}
 		m := Method{Name: p.Post.ID, Kind: Unary, Safe: p.Get != nil}
