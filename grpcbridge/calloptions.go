@@ -38,6 +38,9 @@ func (c *ClientConn) options(ctx context.Context, method string, opts []grpc.Cal
 			return o, refused(tandem.Unimplemented, "grpcbridge: call of %s: %w", method, err)
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return o, refused(tandem.CodeOf(err), "%w", err)
+	}
 	md := tandem.Metadata{}
 	if out, ok := metadata.FromOutgoingContext(ctx); ok {
 		addMetadata(md, out)

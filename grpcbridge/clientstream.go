@@ -27,7 +27,7 @@ func (c *ClientConn) open(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.Cl
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	s.native = s.call.Peer.Protocol == "tandem"
+	s.native = s.call.Peer.Protocol == ownProtocol
 	s.ctx = peer.NewContext(s.stream.Context(), toPeer(s.call.Peer))
 	return s, nil
 }

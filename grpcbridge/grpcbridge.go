@@ -34,6 +34,9 @@ import (
 // protoCodec is the name of the codec of all messages that the bridge sends.
 const protoCodec = "protobuf"
 
+// ownProtocol is the name of tandem's own protocol in peers.
+const ownProtocol = "tandem"
+
 // messages encodes and decodes; it uses the methods that vtprotobuf generates, too.
 var messages = protobuf.Codec() //nolint:gochecknoglobals // never changed
 

@@ -3,10 +3,8 @@ package grpcbridge
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 
-	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -110,15 +108,7 @@ func (t *transport) sendHeaderLocked() error {
 }
 
 func (t *transport) setHTTPHeaderLocked() {
-	h := web.Header(t.ctx)
-	for key, values := range t.header {
-		for _, v := range values {
-			if strings.HasSuffix(key, "-bin") {
-				v = connect.EncodeBinaryHeader([]byte(v))
-			}
-			h.Add(key, v)
-		}
-	}
+	addHeader(web.Header(t.ctx), t.header)
 }
 
 // finish gives the call the header, unless it was sent, and the trailer.
