@@ -3,6 +3,7 @@ package grpcbridge
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -129,7 +130,8 @@ func (c *ClientConn) authenticate(ctx context.Context, creds credentials.PerRPCC
 		return refused(tandem.Unauthenticated, "grpcbridge: call of %s: these grpc.PerRPCCredentials require transport security: "+
 			"give client.WithTLS to the client, and WithTransportSecurity to NewClient", method)
 	}
-	pairs, err := creds.GetRequestMetadata(ctx, "https://tandem"+method)
+	service := method[:max(strings.LastIndexByte(method, '/'), 0)] // as grpc-go, which leaves the method out
+	pairs, err := creds.GetRequestMetadata(ctx, "https://tandem"+service)
 	if err != nil {
 		return refused(tandem.Unauthenticated, "grpcbridge: call of %s: credentials: %w", method, err)
 	}
