@@ -2,6 +2,7 @@ package grpcbridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -105,7 +106,7 @@ func (*callOptions) readRest(opt grpc.CallOption) error {
 		if opt.FailFast {
 			return nil
 		}
-		return fmt.Errorf("grpc.WaitForReady(true) is not supported: how long a call waits for a connection is an option of the client, client.WithWait")
+		return errors.New("grpc.WaitForReady(true) is not supported: how long a call waits for a connection is an option of the client, client.WithWait")
 	case grpc.ContentSubtypeCallOption:
 		if opt.ContentSubtype == "proto" {
 			return nil
@@ -116,7 +117,7 @@ func (*callOptions) readRest(opt grpc.CallOption) error {
 	case grpc.MaxRetryRPCBufferSizeCallOption:
 		return fmt.Errorf("grpc.MaxRetryRPCBufferSize(%d) is not supported: tandem's fail modes retry, see client.WithFailMode", opt.MaxRetryRPCBufferSize)
 	case grpc.ForceCodecCallOption, grpc.ForceCodecV2CallOption, grpc.CustomCodecCallOption:
-		return fmt.Errorf("grpc.ForceCodec is not supported: messages are Protocol Buffers")
+		return errors.New("grpc.ForceCodec is not supported: messages are Protocol Buffers")
 	}
 	return fmt.Errorf("the option %T is not known here", opt)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -82,9 +83,9 @@ func (c *httpClient) handler(procedure string, d protoreflect.MethodDescriptor) 
 	switch safety(d) {
 	case descriptorpb.MethodOptions_NO_SIDE_EFFECTS:
 		opts = append(opts, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
-		p.opts = append(p.opts[:len(p.opts):len(p.opts)], client.Idempotent())
+		p.opts = append(slices.Clip(p.opts), client.Idempotent())
 	case descriptorpb.MethodOptions_IDEMPOTENT:
-		p.opts = append(p.opts[:len(p.opts):len(p.opts)], client.Idempotent())
+		p.opts = append(slices.Clip(p.opts), client.Idempotent())
 	}
 	if d.IsStreamingClient() || d.IsStreamingServer() {
 		return connect.NewBidiStreamHandler(procedure, p.stream, opts...)
@@ -148,7 +149,7 @@ type proxy struct {
 }
 
 func (p *proxy) options(h http.Header, got *response) []tandem.CallOption {
-	opts := append(p.opts[:len(p.opts):len(p.opts)], client.Codec(protoCodec), func(call *tandem.Call) {
+	return slices.Concat(p.opts, []tandem.CallOption{client.Codec(protoCodec), got.observe, func(call *tandem.Call) {
 		md := call.Metadata.Clone()
 		if md == nil {
 			md = tandem.Metadata{}
@@ -156,8 +157,7 @@ func (p *proxy) options(h http.Header, got *response) []tandem.CallOption {
 		addMetadata(md, metadata.MD(web.Metadata(h)))
 		md.Set(bridgeKey, "1")
 		call.Metadata = md
-	})
-	return append(opts, got.observe)
+	}})
 }
 
 func (p *proxy) unary(ctx context.Context, req *connect.Request[frame]) (*connect.Response[frame], error) {
@@ -285,7 +285,7 @@ func toConnect(err error, meta ...metadata.MD) *connect.Error {
 	if e.Code == tandem.OK || !e.Code.Valid() {
 		code = connect.CodeUnknown
 	}
-	out := connect.NewError(code, connectCause{e})
+	out := connect.NewError(code, causeError{e})
 	for _, d := range e.Details {
 		url := d.Type
 		if !strings.Contains(url, "/") {
@@ -301,14 +301,14 @@ func toConnect(err error, meta ...metadata.MD) *connect.Error {
 	return out
 }
 
-// connectCause is a *tandem.Error whose text is its message, as connect adds the code.
-type connectCause struct{ err *tandem.Error }
+// causeError is a *tandem.Error whose text is its message, as connect adds the code.
+type causeError struct{ err *tandem.Error }
 
 // Error returns the message.
-func (c connectCause) Error() string { return c.err.Message }
+func (c causeError) Error() string { return c.err.Message }
 
 // Unwrap returns the error itself.
-func (c connectCause) Unwrap() error { return c.err }
+func (c causeError) Unwrap() error { return c.err }
 
 // fromConnect returns connect's error as tandem's, and its metadata.
 func fromConnect(err error) (*tandem.Error, tandem.Metadata) {

@@ -67,7 +67,7 @@ func parseHeader(b []byte) (metadata.MD, error) {
 
 func cut(b []byte) (s string, rest []byte, err error) {
 	n, used := binary.Uvarint(b)
-	if used <= 0 || n > uint64(len(b)-used) {
+	if used <= 0 || n > uint64(len(b)-used) { //nolint:gosec // never negative
 		return "", nil, errHeader
 	}
 	end := used + int(n) //nolint:gosec // checked above
@@ -99,8 +99,8 @@ func (m *incoming) Unmarshal(b []byte) error {
 		m.header, m.unfit = parseHeader(b)
 		return m.unfit
 	}
-	if m.most != nil && len(b) > *m.most {
-		m.tooLarge = fmt.Errorf("the response has %d bytes, and grpc.MaxCallRecvMsgSize allows %d", len(b), *m.most)
+	if most := m.most; most != nil && len(b) > *most {
+		m.tooLarge = fmt.Errorf("the response has %d bytes, and grpc.MaxCallRecvMsgSize allows %d", len(b), *most)
 		return m.tooLarge
 	}
 	m.unfit = messages.Decode(b, m.into)

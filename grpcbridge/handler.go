@@ -170,7 +170,7 @@ func (h *handled) receive(t *transport, from *connect.BidiStreamForClient[frame,
 
 // decode returns a message of a call, encoded as Protocol Buffers: the call may be in JSON.
 func (h *handled) decode(decode func(any) error) (*frame, error) {
-	m, ok := reflect.New(h.in).Interface().(proto.Message)
+	m, ok := reflect.TypeAssert[proto.Message](reflect.New(h.in))
 	if !ok {
 		return nil, fmt.Errorf("%v is no message", h.in)
 	}
@@ -183,7 +183,7 @@ func (h *handled) decode(decode func(any) error) (*frame, error) {
 
 // encode passes a message of the handler on in the codec of the call.
 func (h *handled) encode(f *frame, encode func(any) error) error {
-	m, ok := reflect.New(h.out).Interface().(proto.Message)
+	m, ok := reflect.TypeAssert[proto.Message](reflect.New(h.out))
 	if !ok {
 		return fmt.Errorf("%v is no message", h.out)
 	}

@@ -138,7 +138,7 @@ func (c *chain) server(name string) (grpc.UnaryServerInterceptor, grpc.StreamSer
 			c.log = append(c.log, name+" "+info.FullMethod)
 			return handler(ctx, req)
 		}, func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-			c.log = append(c.log, fmt.Sprint(name, " ", info.FullMethod, info.IsClientStream, info.IsServerStream))
+			c.log = append(c.log, fmt.Sprint(name, " ", info.FullMethod, " ", info.IsClientStream && info.IsServerStream))
 			return handler(srv, ss)
 		}
 }
@@ -174,7 +174,7 @@ func TestInterceptors(t *testing.T) {
 	const unary, stream = " /grpc.testing.TestService/UnaryCall", " /grpc.testing.TestService/FullDuplexCall"
 	want := []string{
 		"client one" + unary, "client two" + unary, "server one" + unary, "server two" + unary,
-		"client one" + stream, "client two" + stream, "server one" + stream + "true true", "server two" + stream + "true true",
+		"client one" + stream, "client two" + stream, "server one" + stream + " true", "server two" + stream + " true",
 	}
 	if strings.Join(log.log, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q", log.log)
@@ -196,7 +196,7 @@ func TestRegisterChecks(t *testing.T) {
 	stale.Streams = append([]grpc.StreamDesc(nil), good.Streams...)
 	stale.Streams[0].ServerStreams = !stale.Streams[0].ServerStreams
 	other.HandlerType = (*interface {
-		EmptyCall(context.Context, *pb.SimpleRequest) (*pb.Empty, error)
+		EmptyCall(ctx context.Context, req *pb.SimpleRequest) (*pb.Empty, error)
 	})(nil)
 	more.Methods = append([]grpc.MethodDesc{{MethodName: "Unheard"}}, good.Methods...)
 	for want, err := range map[string]error{

@@ -42,7 +42,7 @@ func toStatus(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
-	if _, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // a wrapped one would lose the text
+	if _, ok := err.(interface{ GRPCStatus() *status.Status }); ok {
 		return err
 	}
 	e := tandem.AsError(err)
@@ -110,7 +110,7 @@ func codeOf(c codes.Code) tandem.Code {
 	if c > codes.Unauthenticated {
 		return tandem.Unknown
 	}
-	return tandem.Code(c) //nolint:gosec // checked above
+	return tandem.Code(c)
 }
 
 // refused returns the error of a call that was not made.
