@@ -32,6 +32,9 @@ func (c *ClientConn) options(ctx context.Context, method string, opts []grpc.Cal
 	if c.caller == nil {
 		return o, refused(tandem.FailedPrecondition, "grpcbridge: %w", errNoCaller)
 	}
+	if c.isRepeatable(method) {
+		o.call = append(o.call, client.Idempotent())
+	}
 	for _, opt := range opts {
 		o.readResult(opt)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -47,6 +48,8 @@ type ClientConn struct {
 	streams  []grpc.StreamClientInterceptor
 	defaults []grpc.CallOption
 	secure   bool
+
+	repeatable sync.Map // bool by method: its .proto file says that it may run twice
 
 	invoker  grpc.UnaryInvoker
 	streamer grpc.Streamer
@@ -116,6 +119,20 @@ func (c *ClientConn) invoke(ctx context.Context, method string, args, reply any,
 		err = tandem.Errorf(tandem.ResourceExhausted, "%w", into.tooLarge)
 	}
 	return o.finish(toStatus(err))
+}
+
+// isRepeatable reports whether the .proto file of a method says that it may run twice.
+func (c *ClientConn) isRepeatable(method string) bool {
+	if known, ok := c.repeatable.Load(method); ok {
+		return known == true
+	}
+	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	d := linkedMethod(service, name)
+	if d == nil { // not kept: callers may name any method
+		return false
+	}
+	c.repeatable.Store(method, isIdempotent(d))
+	return isIdempotent(d)
 }
 
 // response is what a call learns besides the message.

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/tandem-rpc/tandem"
@@ -66,37 +65,22 @@ func (c *httpClient) Do(req *http.Request) (*http.Response, error) {
 	return memory{handler: h.(*connect.Handler), remote: "tandem"}.Do(req) //nolint:forcetypeassert // only these are stored
 }
 
-func linkedMethod(service, method string) protoreflect.MethodDescriptor {
-	s := linkedService(service)
-	if s == nil {
-		return nil
-	}
-	return s.Methods().ByName(protoreflect.Name(method))
-}
-
 // handler returns the handler that makes the calls of a method.
 func (c *httpClient) handler(procedure string, d protoreflect.MethodDescriptor) *connect.Handler {
 	p := &proxy{caller: c.caller, method: methodName(procedure), opts: c.opts}
 	opts := []connect.HandlerOption{
 		connect.WithCodec(frameCodec{}), connect.WithCodec(noJSON{}), connect.WithCompressMinBytes(math.MaxInt),
 	}
-	switch safety(d) {
-	case descriptorpb.MethodOptions_NO_SIDE_EFFECTS:
+	if isSafe(d) {
 		opts = append(opts, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
-		p.opts = append(slices.Clip(p.opts), client.Idempotent())
-	case descriptorpb.MethodOptions_IDEMPOTENT:
+	}
+	if isIdempotent(d) {
 		p.opts = append(slices.Clip(p.opts), client.Idempotent())
 	}
 	if d.IsStreamingClient() || d.IsStreamingServer() {
 		return connect.NewBidiStreamHandler(procedure, p.stream, opts...)
 	}
 	return connect.NewUnaryHandler(procedure, p.unary, opts...)
-}
-
-// safety returns what the .proto file says of repeating calls of a method.
-func safety(d protoreflect.MethodDescriptor) descriptorpb.MethodOptions_IdempotencyLevel {
-	o, _ := d.Options().(*descriptorpb.MethodOptions)
-	return o.GetIdempotencyLevel()
 }
 
 // frameCodec is connect's codec for messages that stay encoded, and for the status of gRPC's protocol.

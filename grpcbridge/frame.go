@@ -28,9 +28,9 @@ func (f *frame) Unmarshal(b []byte) error {
 // which no message of Protocol Buffers begins: there is no field 0.
 const headerMark = 0
 
-// appendHeader appends a header as such a message: pairs of lengths and bytes.
-func appendHeader(b []byte, md metadata.MD) []byte {
-	b = append(b, headerMark)
+// encodeHeader returns a header as such a message: pairs of lengths and bytes.
+func encodeHeader(md metadata.MD) []byte {
+	b := []byte{headerMark}
 	for key, values := range md {
 		for _, v := range values {
 			b = binary.AppendUvarint(b, uint64(len(key)))
@@ -47,7 +47,7 @@ func isHeader(b []byte) bool { return len(b) > 0 && b[0] == headerMark }
 
 var errHeader = errors.New("the header of the stream can't be read")
 
-// parseHeader reads what appendHeader has written.
+// parseHeader reads what encodeHeader has written.
 func parseHeader(b []byte) (metadata.MD, error) {
 	md := metadata.MD{}
 	b = b[1:]

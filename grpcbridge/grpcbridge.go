@@ -18,8 +18,12 @@
 // bridges, and gRPC and Connect. Other callers find its pairs in the trailer, as far as their protocol
 // carries it.
 //
+// Methods whose idempotency_level the .proto file gives are retried as [client.Idempotent] says, and
+// those without side effects may be called by HTTP's GET.
+//
 // A call without a deadline gets the default of its client: see [client.WithTimeout].
 //
+// [client.Idempotent]: https://pkg.go.dev/github.com/tandem-rpc/tandem/client#Idempotent
 // [client.WithTimeout]: https://pkg.go.dev/github.com/tandem-rpc/tandem/client#WithTimeout
 package grpcbridge
 

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/protocol/web"
@@ -54,7 +53,7 @@ func registerHandled(srv *server.Server, handler http.Handler, d protoreflect.Me
 		return fmt.Errorf("grpcbridge: %s: the program has no generated code of its messages", full[1:])
 	}
 	h := &handled{handler: handler, full: full, in: in, out: out}
-	m := &server.Method{Name: methodName(full), Safe: safety(d) == descriptorpb.MethodOptions_NO_SIDE_EFFECTS}
+	m := &server.Method{Name: methodName(full), Safe: isSafe(d)}
 	if d.IsStreamingClient() || d.IsStreamingServer() {
 		m.Kind, m.In, m.Out = tandem.Streaming, in, out
 		return srv.RegisterMethod(m, h.stream, opts...)

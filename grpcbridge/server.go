@@ -122,7 +122,7 @@ func (r *registrar) add(m *server.Method, f tandem.Func) error {
 
 func (r *registrar) unary(desc *grpc.ServiceDesc, md *grpc.MethodDesc, impl any) error {
 	full := "/" + desc.ServiceName + "/" + md.MethodName
-	m := &server.Method{Name: methodName(full), Kind: tandem.Unary}
+	m := &server.Method{Name: methodName(full), Kind: tandem.Unary, Safe: isSafe(linkedMethod(desc.ServiceName, md.MethodName))}
 	in, out := methodTypes(desc, md.MethodName)
 	if in != nil {
 		m.Args = []reflect.Type{in}

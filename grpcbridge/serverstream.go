@@ -102,7 +102,7 @@ func (t *transport) sendHeaderLocked() error {
 		return toStatus(web.SendHeader(t.ctx))
 	}
 	if t.bridged && t.messages != nil {
-		return toStatus(t.messages.SendMsg(&frame{appendHeader(nil, t.header)}))
+		return toStatus(t.messages.SendMsg(&frame{encodeHeader(t.header)}))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // linkedService returns the descriptor of a service whose generated code is in the program, or nil.
@@ -20,6 +21,33 @@ func linkedService(name string) protoreflect.ServiceDescriptor {
 	}
 	s, _ := d.(protoreflect.ServiceDescriptor)
 	return s
+}
+
+// linkedMethod returns the descriptor of a method, nil if its generated code is not in the program.
+func linkedMethod(service, method string) protoreflect.MethodDescriptor {
+	s := linkedService(service)
+	if s == nil {
+		return nil
+	}
+	return s.Methods().ByName(protoreflect.Name(method))
+}
+
+// isSafe reports whether the .proto file says that a method has no side effects.
+func isSafe(d protoreflect.MethodDescriptor) bool {
+	return levelOf(d) == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+}
+
+// isIdempotent reports whether the .proto file says that a method may run twice.
+func isIdempotent(d protoreflect.MethodDescriptor) bool {
+	return levelOf(d) != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
+}
+
+func levelOf(d protoreflect.MethodDescriptor) descriptorpb.MethodOptions_IdempotencyLevel {
+	if d == nil {
+		return descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
+	}
+	o, _ := d.Options().(*descriptorpb.MethodOptions)
+	return o.GetIdempotencyLevel()
 }
 
 // goType returns the generated Go type of a message, nil if it is not in the program.
@@ -82,10 +110,8 @@ func methodTypes(desc *grpc.ServiceDesc, name string) (in, out reflect.Type) {
 	if in, out = declaredTypes(desc.HandlerType, name); in != nil && out != nil {
 		return in, out
 	}
-	if s := linkedService(desc.ServiceName); s != nil {
-		if m := s.Methods().ByName(protoreflect.Name(name)); m != nil {
-			return goType(m.Input()), goType(m.Output())
-		}
+	if m := linkedMethod(desc.ServiceName, name); m != nil {
+		return goType(m.Input()), goType(m.Output())
 	}
 	return nil, nil
 }
