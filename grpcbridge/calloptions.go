@@ -29,8 +29,8 @@ type callOptions struct {
 // options reads the options of a call. It never returns nil.
 func (c *ClientConn) options(ctx context.Context, method string, opts []grpc.CallOption) (*callOptions, error) {
 	o := &callOptions{call: []tandem.CallOption{client.Codec(protoCodec)}}
-	if c.caller == nil {
-		return o, refused(tandem.FailedPrecondition, "grpcbridge: %w", errNoCaller)
+	if c.wrong != nil {
+		return o, refused(tandem.FailedPrecondition, "grpcbridge: %w", c.wrong)
 	}
 	if c.isRepeatable(method) {
 		o.call = append(o.call, client.Idempotent())

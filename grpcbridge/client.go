@@ -48,6 +48,7 @@ type ClientConn struct {
 	streams  []grpc.StreamClientInterceptor
 	defaults []grpc.CallOption
 	secure   bool
+	wrong    error // of NewClient, which can't return it; calls do
 
 	repeatable sync.Map // bool by method: its .proto file says that it may run twice
 
@@ -64,11 +65,18 @@ var _ grpc.ClientConnInterface = (*ClientConn)(nil)
 //
 // Errors have a status (package status) and are a *[tandem.Error] for errors.As. Options of calls are
 // honoured, or make the call fail with an error that names them; tandem's own are passed by
-// [CallOptions].
+// [CallOptions]. With a nil caller or interceptor all calls fail.
 func NewClient(caller tandem.Caller, opts ...ClientOption) *ClientConn {
 	c := &ClientConn{caller: caller}
 	for _, o := range opts {
 		o(c)
+	}
+	if slices.ContainsFunc(c.unary, func(i grpc.UnaryClientInterceptor) bool { return i == nil }) ||
+		slices.ContainsFunc(c.streams, func(i grpc.StreamClientInterceptor) bool { return i == nil }) {
+		c.wrong, c.unary, c.streams = errNilInterceptor, nil, nil
+	}
+	if caller == nil {
+		c.wrong = errNoCaller
 	}
 	c.invoker, c.streamer = c.invoke, c.open
 	for _, i := range slices.Backward(c.unary) {
@@ -212,7 +220,10 @@ type ownOptions struct {
 	opts []tandem.CallOption
 }
 
-var errNoCaller = errors.New("NewClient was given no caller")
+var (
+	errNoCaller       = errors.New("there is no caller: pass a *client.Client")
+	errNilInterceptor = errors.New("a client interceptor is nil")
+)
 
 // compressor sets the compressor of a call; "identity" is gRPC's name of none.
 func compressor(name string) tandem.CallOption {

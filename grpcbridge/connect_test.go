@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -305,4 +306,69 @@ func TestHandlerIsReachable(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// A panic of a handler is in the server's log, with its stack, and the caller gets Internal.
+func TestHandlerPanics(t *testing.T) {
+	var log strings.Builder
+	srv := server.New(server.WithCodecs(protobuf.Codec()), server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	path, handler := shopconnect.NewCartsHandler(bad{})
+	if err := grpcbridge.RegisterHandler(srv, path, handler); err != nil {
+		t.Fatal(err)
+	}
+	c, stop := start(srv)
+	carts := shopconnect.NewCartsClient(grpcbridge.NewHTTPClient(c), "http://tandem")
+	if _, err := carts.Add(patient(t), connect.NewRequest(new(shop.Item))); connect.CodeOf(err) != connect.CodeInternal {
+		t.Error(err)
+	}
+	s := carts.Follow(patient(t))
+	_ = s.Send(nil)
+	if _, err := s.Receive(); connect.CodeOf(err) != connect.CodeInternal {
+		t.Error(err)
+	}
+	_ = s.CloseResponse()
+	stop()
+	for _, want := range []string{"out of tea", "out of cups", "bad.Add", "bad.Follow"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %q: %s", want, log.String())
+		}
+	}
+}
+
+// bad panics.
+type bad struct{ carts }
+
+func (bad) Add(context.Context, *connect.Request[shop.Item]) (*connect.Response[shop.Cart], error) {
+	panic("out of tea")
+}
+
+func (bad) Follow(context.Context, *connect.BidiStream[shop.Item, shop.Cart]) error {
+	panic("out of cups")
+}
+
+// What a client of connect-go can't do has an error that says so.
+func TestHTTPClientRefuses(t *testing.T) {
+	c := dial(t, "tcp://"+serveCarts(t))
+	for want, h := range map[string]connect.HTTPClient{
+		"Protocol Buffers":   grpcbridge.NewHTTPClient(c),
+		"there is no caller": grpcbridge.NewHTTPClient(nil),
+	} {
+		carts := shopconnect.NewCartsClient(h, "http://tandem", connect.WithProtoJSON())
+		if _, err := carts.Add(patient(t), connect.NewRequest(new(shop.Item))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	for path, want := range map[string]string{"/": "names no method", "/tandem.bridgetest.v1.Carts/Unheard": "no generated code", "/un.heard/Add": "no generated code"} {
+		req, err := http.NewRequestWithContext(patient(t), http.MethodPost, "http://tandem"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := grpcbridge.NewHTTPClient(c).Do(req)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+		if res != nil {
+			_ = res.Body.Close()
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/metadata"
@@ -69,13 +70,32 @@ type handled struct {
 	in, out reflect.Type
 }
 
-func (h *handled) client(call *tandem.Call) *connect.Client[frame, frame] {
-	remote := ""
+// client returns a client of the handler, for one call.
+func (h *handled) client(call *tandem.Call, p *panicking) *connect.Client[frame, frame] {
+	m := memory{handler: h.handler, panicked: p.keep}
 	if call.Peer.Addr != nil {
-		remote = call.Peer.Addr.String()
+		m.remote = call.Peer.Addr.String()
 	}
-	return connect.NewClient[frame, frame](memory{h.handler, remote}, "http://tandem"+h.full,
+	return connect.NewClient[frame, frame](m, "http://tandem"+h.full,
 		connect.WithCodec(frameCodec{}), connect.WithAcceptCompression("gzip", nil, nil))
+}
+
+// panicking carries a panic of a handler from its goroutine to that of the call, where the server
+// treats it as that of any method: a line in its log, and Internal for the caller.
+type panicking struct{ what atomic.Pointer[string] }
+
+func (p *panicking) keep(v any, stack []byte) {
+	if v != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+		text := fmt.Sprintf("%v\n\nin the handler's goroutine:\n%s", v, stack)
+		p.what.Store(&text)
+	}
+}
+
+// passOn panics if the handler has.
+func (p *panicking) passOn() {
+	if what := p.what.Load(); what != nil {
+		panic(*what)
+	}
 }
 
 func (h *handled) unary(ctx context.Context, call *tandem.Call) error {
@@ -87,7 +107,9 @@ func (h *handled) unary(ctx context.Context, call *tandem.Call) error {
 	addHeader(req.Header(), toMD(call.Metadata))
 	t := newTransport(ctx, call, h.full)
 	defer t.finish()
-	res, err := h.client(call).CallUnary(ctx, req)
+	var p panicking
+	res, err := h.client(call, &p).CallUnary(ctx, req)
+	p.passOn()
 	if err != nil {
 		e, meta := fromConnect(err)
 		_ = t.SetTrailer(metadata.MD(meta))
@@ -113,7 +135,8 @@ func (h *handled) stream(ctx context.Context, call *tandem.Call) error {
 	t := newTransport(ctx, call, h.full)
 	t.messages = messages
 	defer t.finish()
-	conn := h.client(call).CallBidiStream(ctx)
+	var p panicking
+	conn := h.client(call, &p).CallBidiStream(ctx)
 	addHeader(conn.RequestHeader(), toMD(call.Metadata))
 	if err := conn.Send(nil); err != nil && !errors.Is(err, io.EOF) { // the header alone
 		e, _ := fromConnect(err)
@@ -122,6 +145,7 @@ func (h *handled) stream(ctx context.Context, call *tandem.Call) error {
 	go h.forward(messages, conn, cancel)
 	err := h.receive(t, conn)
 	_ = conn.CloseResponse()
+	p.passOn()
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 )
@@ -15,6 +16,9 @@ import (
 type memory struct {
 	handler http.Handler
 	remote  string // address of the caller, for the handler
+	// panicked is called if the handler panics, before the response ends; nil lets the panic end
+	// the process, as in any goroutine.
+	panicked func(v any, stack []byte)
 }
 
 // Do makes a request. The handler runs in a goroutine until it returns; closing the body of the
@@ -39,8 +43,10 @@ func (m memory) Do(req *http.Request) (*http.Response, error) {
 	go func() {
 		err := errAborted
 		defer func() {
-			if recover() != nil { // as net/http's server does; connect has passed it to its own handler before
-				err = errAborted
+			if m.panicked != nil {
+				if v := recover(); v != nil {
+					m.panicked(v, debug.Stack())
+				}
 			}
 			hangUp()
 			_ = in.Body.Close()

@@ -118,6 +118,10 @@ func TestNobodyThere(t *testing.T) {
 	if _, err := pb.NewTestServiceClient(grpcbridge.NewClient(nil)).EmptyCall(patient(t), new(pb.Empty)); err == nil || !strings.Contains(err.Error(), "no caller") {
 		t.Error(err)
 	}
+	nothing := grpcbridge.NewClient(dial(t, "tcp://127.0.0.1:1"), grpcbridge.WithUnaryClientInterceptors(nil))
+	if _, err := pb.NewTestServiceClient(nothing).EmptyCall(patient(t), new(pb.Empty)); err == nil || !strings.Contains(err.Error(), "interceptor is nil") {
+		t.Error(err)
+	}
 }
 
 // chain records in which order interceptors ran.
