@@ -89,6 +89,13 @@ func TestBalancing(t *testing.T) {
 	b, _ := serveCounted(t, counted{calls: &two})
 	c := dial(t, "static://"+a+","+b, client.WithBalancer(balance.RoundRobin()), client.WithFailMode(tandem.Failover))
 	carts := shop.NewCartsClient(grpcbridge.NewClient(c))
+	for one.Load() == 0 || two.Load() == 0 { // until both are connected
+		if _, err := carts.Add(patient(t), new(shop.Item)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one.Store(0)
+	two.Store(0)
 	for range 100 {
 		if _, err := carts.Add(patient(t), new(shop.Item)); err != nil {
 			t.Fatal(err)
@@ -229,6 +236,21 @@ func TestHandlersEnd(t *testing.T) {
 		t.Error(err)
 	}
 	if err := srv.Shutdown(patient(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func (counted) AddAll(grpc.ClientStreamingServer[shop.Item, shop.Cart]) error { return nil }
+
+// A method with one response that ends without it is an error, also when it says that all is well.
+func TestNoResponse(t *testing.T) {
+	var calls atomic.Int32
+	addr, _ := serveCounted(t, counted{calls: &calls})
+	s, err := shop.NewCartsClient(grpcbridge.NewClient(dial(t, "tcp://"+addr))).AddAll(patient(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CloseAndRecv(); status.Code(err) != codes.Internal {
 		t.Error(err)
 	}
 }
