@@ -118,7 +118,7 @@ func (s *clientStream) Do(req *http.Request) (*http.Response, error) {
 		s.refused <- err
 		return nil, err
 	}
-	reportHeader(res)
+	reportResponse(res)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = res.Body

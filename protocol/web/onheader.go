@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
 type onHeaderKey struct{}
@@ -18,17 +19,32 @@ func OnHeader(ctx context.Context, f func(header tandem.Metadata)) context.Conte
 	return context.WithValue(ctx, onHeaderKey{}, f)
 }
 
-// reportHeader calls the function of OnHeader for a response that has come.
-func reportHeader(res *http.Response) {
-	f, ok := res.Request.Context().Value(onHeaderKey{}).(func(tandem.Metadata))
-	if !ok {
-		return
+// reportResponse calls the function of OnHeader for a response of net/http's that has come.
+func reportResponse(res *http.Response) {
+	if f := onHeader(res.Request.Context()); f != nil {
+		reportHeader(f, res.Header)
 	}
-	if res.Header.Get("Grpc-Status") != "" { // the response is a trailer alone
+}
+
+// reportBlock calls the function of OnHeader for the header of a response, nil if it says nothing but
+// success.
+func reportBlock(ctx context.Context, head *http2.Block) {
+	if f := onHeader(ctx); f != nil {
+		reportHeader(f, headerOf(head))
+	}
+}
+
+func onHeader(ctx context.Context) func(tandem.Metadata) {
+	f, _ := ctx.Value(onHeaderKey{}).(func(tandem.Metadata))
+	return f
+}
+
+func reportHeader(f func(tandem.Metadata), h http.Header) {
+	if h.Get("Grpc-Status") != "" { // the response is a trailer alone
 		f(tandem.Metadata{})
 		return
 	}
-	md := Metadata(res.Header)
+	md := Metadata(h)
 	for name := range md {
 		if strings.HasPrefix(name, "trailer-") { // of a unary response in Connect's protocol
 			delete(md, name)
