@@ -13,6 +13,8 @@ BIN := $(CURDIR)/.bin
 GOLANGCI_LINT := v2.15.0
 PROTOC_GEN_GO := v1.36.11
 PROTOC_GEN_VT := v0.6.0
+PROTOC_GEN_GO_GRPC := v1.6.1
+PROTOC_GEN_CONNECT := v1.21.1
 GOVULNCHECK   := v1.8.0
 CYCLONEDX     := v1.10.0
 GORELEASE     := v0.0.0-20261014143641-f0251eb4aa3e
@@ -83,7 +85,7 @@ test: ## Test all that needs no third-party servers, with the race detector, and
 test-beside: ## The part of test without the race detector, and outside the workspace
 	tests=$$(.ci/unraced $(unraced)); $(GO) test -p 2 -shuffle=on -timeout 10m -run "$$tests" $(TESTFLAGS) $(unraced)
 	$(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) ./protocol/web -net
-	cd e2e && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 10m $(TESTFLAGS) ./interop/options ./release
+	cd e2e && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 10m $(TESTFLAGS) ./interop/bridge ./interop/options ./release
 	cd e2e && tests=$$(../.ci/unraced interop/options) && GOWORK=off $(GO) test -shuffle=on -timeout 5m -run "$$tests" $(TESTFLAGS) ./interop/options
 	cd $(peers) && GOWORK=off $(GO) test -p 2 -race -shuffle=on -timeout 5m $(TESTFLAGS) ./...
 
@@ -198,7 +200,9 @@ outdated: ## List the dependencies of every module that have a newer version (ne
 generated: ## Generate again, and fail if that changed a file (needs protoc)
 	@GOBIN=$(BIN) GOWORK=off $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO)
 	@GOBIN=$(BIN) GOWORK=off $(GO) install github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto@$(PROTOC_GEN_VT)
-	@sums() { grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$$' . | sort | xargs grep -HvE '^//[[:space:]]+protoc[[:space:]]' | sha256sum; }; \
+	@GOBIN=$(BIN) GOWORK=off $(GO) install google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC)
+	@GOBIN=$(BIN) GOWORK=off $(GO) install connectrpc.com/connect/cmd/protoc-gen-connect-go@$(PROTOC_GEN_CONNECT)
+	@sums() { grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$$' . | sort | xargs grep -HvE '^//[[:space:]]+(- )?protoc[[:space:]]' | sha256sum; }; \
 	before=$$(sums); \
 	PATH="$(BIN):$$PATH"; $(GO) generate work; (cd e2e && GOWORK=off $(GO) generate ./...); \
 	test "$$before" = "$$(sums)" || { echo "generated files were stale and have been written anew: commit them" >&2; exit 1; }

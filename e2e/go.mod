@@ -4,6 +4,7 @@ go 1.26.7
 
 replace (
 	github.com/tandem-rpc/tandem => ..
+	github.com/tandem-rpc/tandem/grpcbridge => ../grpcbridge
 	github.com/tandem-rpc/tandem/protocol/rest => ../protocol/rest
 	github.com/tandem-rpc/tandem/protocol/thrift => ../protocol/thrift
 	github.com/tandem-rpc/tandem/registry/consul => ../registry/consul
@@ -32,6 +33,7 @@ require (
 	github.com/smallnest/rpcx v1.9.1
 	github.com/sourcegraph/jsonrpc2 v0.2.3
 	github.com/tandem-rpc/tandem v0.0.0
+	github.com/tandem-rpc/tandem/grpcbridge v0.0.0
 	github.com/tandem-rpc/tandem/protocol/rest v0.0.0
 	github.com/tandem-rpc/tandem/protocol/thrift v0.0.0
 	github.com/tandem-rpc/tandem/registry/consul v0.0.0
@@ -51,6 +53,13 @@ require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20260819154853-08b0e4226688
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	cloud.google.com/go/compute/metadata v0.9.0 // indirect
+	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
+	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
 )
 
 require (

@@ -5,6 +5,7 @@ go 1.26.7
 replace (
 	github.com/tandem-rpc/tandem => ..
 	github.com/tandem-rpc/tandem/compat/rpcx/registries => ../compat/rpcx/registries
+	github.com/tandem-rpc/tandem/grpcbridge => ../grpcbridge
 	github.com/tandem-rpc/tandem/registry/consul => ../registry/consul
 	github.com/tandem-rpc/tandem/registry/etcd => ../registry/etcd
 	github.com/tandem-rpc/tandem/registry/zookeeper => ../registry/zookeeper
@@ -12,12 +13,15 @@ replace (
 )
 
 require (
+	connectrpc.com/connect v1.21.1
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rcrowley/go-metrics v0.0.0-20250401214520-65e299d6c5c9
 	github.com/tandem-rpc/tandem v0.0.0
 	github.com/tandem-rpc/tandem/compat/rpcx/registries v0.0.0
+	github.com/tandem-rpc/tandem/grpcbridge v0.0.0
 	github.com/tandem-rpc/tandem/telemetry v0.0.0
 	go.opentelemetry.io/otel/sdk v1.47.0
+	google.golang.org/grpc v1.85.0
 )
 
 require (
@@ -73,13 +77,12 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/grpc v1.85.0 // indirect
 )
 
 require (
 	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
 	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
+	google.golang.org/protobuf v1.36.12
 	gopkg.in/mgo.v2 v2.0.0-20190816093944-a6b53ec6cb22
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 )

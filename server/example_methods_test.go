@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -74,4 +77,37 @@ func ExampleServer_RegisterName() {
 	// [math.multiply]
 	// 42
 	// unimplemented: no method "math.Divide" here
+}
+
+// A tandem.Func of any kind is a method. The description says what its messages are.
+func ExampleServer_RegisterMethod() {
+	srv := server.New()
+	m := &server.Method{Name: "Text.Upper", Args: []reflect.Type{reflect.TypeFor[string]()}, Results: []reflect.Type{reflect.TypeFor[string]()}}
+	check(srv.RegisterMethod(m, func(_ context.Context, call *tandem.Call) error {
+		var text string
+		if err := call.Body.Decode(&text); err != nil {
+			return err
+		}
+		return call.Body.Encode(strings.ToUpper(text))
+	}))
+	lines := &server.Method{Name: "Text.Lines", Kind: tandem.Streaming, Out: reflect.TypeFor[string]()}
+	check(srv.RegisterMethod(lines, func(_ context.Context, call *tandem.Call) error {
+		return errors.Join(call.Body.Stream().SendMsg("one"), call.Body.Stream().SendMsg("two"))
+	}))
+	for _, m := range srv.Describe() {
+		fmt.Println(m.Name, m.Args, m.Results, m.Out)
+	}
+	c, stop := start(srv)
+	defer stop()
+	fmt.Println(*must(client.Invoke[string](context.Background(), c, "Text.Upper", "quiet")))
+	s := must(client.Stream[string, string](context.Background(), c, "Text.Lines"))
+	for line, err := range s.All() {
+		fmt.Println(*line, err)
+	}
+	// Output:
+	// Text.Lines [] [] string
+	// Text.Upper [string] [string] <nil>
+	// QUIET
+	// one <nil>
+	// two <nil>
 }

@@ -96,6 +96,17 @@ func (s *Server) RegisterFunc(name string, f any, opts ...MethodOption) error {
 	return s.table.RegisterFunc(name, f, opts...)
 }
 
+// RegisterMethod serves f as the method that m describes: a tandem.Func of either kind, which reads
+// and writes its messages by the call's Body. Of m it uses Name, Kind, Safe and the types, which say
+// what f decodes and encodes: listings, reflection and checks against .proto files need them. They
+// may be nil. It is for packages that generate methods from descriptions; see also [Handle].
+func (s *Server) RegisterMethod(m *Method, f tandem.Func, opts ...MethodOption) error {
+	return s.table.Add(dispatch.Method{
+		Name: m.Name, Kind: m.Kind, Safe: m.Safe, Func: f,
+		Args: m.Args, Results: m.Results, In: m.In, Out: m.Out,
+	}, opts...)
+}
+
 // Alias serves a method, or all methods of a service, under another name too.
 func (s *Server) Alias(alias, name string) error { return s.table.Alias(alias, name) }
 

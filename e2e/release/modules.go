@@ -24,6 +24,7 @@ func released() []string {
 		"cmd/tandem",
 		"compat/rpcx/registries",
 		"console",
+		"grpcbridge",
 		"policy/yaml",
 		"protocol/rest",
 		"protocol/thrift",

@@ -135,6 +135,7 @@ type recordingClient struct {
 func (r *recordingClient) Do(req *http.Request) (*http.Response, error) {
 	res, err := r.http.Do(req) //nolint:gosec // all requests go to the same server
 	if err == nil {
+		reportResponse(res)
 		res.Body = &recordingBody{ReadCloser: res.Body, lose: func(err error) { r.why.Store(&err) }}
 	}
 	return res, err

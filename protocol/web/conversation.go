@@ -118,6 +118,7 @@ func (s *clientStream) Do(req *http.Request) (*http.Response, error) {
 		s.refused <- err
 		return nil, err
 	}
+	reportResponse(res)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = res.Body
@@ -146,10 +147,14 @@ func (u *upload) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// lose notes why the response can't be read. The first reason counts: connect closes the body then, and
+// reads it again.
 func (s *clientStream) lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost = err
+	if s.lost == nil {
+		s.lost = err
+	}
 }
 
 // Send sends a message.

@@ -92,6 +92,8 @@ func (h *http2Caller) Carry(ctx context.Context, r *client.Request) error {
 	h.dialect.request(x, argument, h.remote.MaxMessage)
 	if err = h.Do(ctx, x); err != nil {
 		err = h.failed(ctx, err)
+	} else {
+		reportBlock(ctx, x.Head)
 	}
 	if err != nil && x.Head != nil && tandem.CodeOf(err) == tandem.ResourceExhausted {
 		if bad := h.dialect.check(x.Head, r.Call.Codec); bad != nil {

@@ -54,6 +54,7 @@ func (m *http2Messages) Receive() ([]byte, error) {
 			return nil, m.failed(err)
 		}
 		m.head = head
+		reportBlock(m.ctx, head)
 		if m.encoding, err = m.caller.dialect.begin(head, m.call.Codec); err != nil {
 			return nil, err
 		}
