@@ -97,7 +97,7 @@ func TestNotProcessed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int32
 			address := framed(t, func(n int, stream uint32, f *http2.Framer) error {
-				requests.Store(int32(n)) //nolint:gosec // it is small
+				requests.Store(int32(n))
 				if n == 1 {
 					return row.first(f, stream)
 				}
