@@ -113,9 +113,9 @@ type protocol struct {
 	entering ticket                          // calls that are entering, on all connections
 }
 
-// WithNetHTTP2 serves HTTP/2 by the engine of net/http, as releases before 0.2 did: it takes four times
-// the CPU for a call over gRPC. It is there in case a client has trouble with tandem's own engine,
-// which we want to know of, and will be removed.
+// WithNetHTTP2 serves HTTP/2 by the engine of net/http, with which a call over gRPC takes several times
+// the CPU. It is there in case a client has trouble with tandem's own engine, which we want to know
+// of; it will be removed after two releases.
 func WithNetHTTP2() Option { return func(o *options) { o.netHTTP2 = true } }
 
 // netHTTP2 is whether servers of this process have [WithNetHTTP2]. Tests set it.
