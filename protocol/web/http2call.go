@@ -190,53 +190,63 @@ func plainPath(path string) bool {
 	return !strings.Contains(path, "//") && !strings.Contains(path+"/", "/./") && !strings.Contains(path+"/", "/../")
 }
 
+// quickHeader is what a header says of a call in one format or another, as its fields come in any order.
+type quickHeader struct {
+	timeouts [overConnect + 1]time.Duration
+	gzip     [overConnect + 1]bool // large responses are to be compressed
+	agent    *http2.Field          // the first User-Agent
+}
+
 // readHeader takes what the header says; ok is false if the request must go the long way.
 func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) {
 	var md tandem.Metadata
-	agent := -1
-	for i, f := range b.Fields {
-		switch f.Name {
-		case "user-agent":
-			if agent < 0 {
-				agent = i
-				continue
-			}
-		case "grpc-timeout":
-			timeout, ok = parseTimeout(f.Value)
-		case "connect-timeout-ms":
-			timeout, ok = parseMilliseconds(f.Value)
-		case "authorization":
-			ok = md.Get("authorization") == ""
-		default:
-			ok = q.readField(f)
+	var h quickHeader
+	for i := range b.Fields {
+		f := &b.Fields[i]
+		if f.Name == "user-agent" && h.agent == nil {
+			h.agent = f
+			continue
 		}
-		if !ok {
+		if f.Name == "authorization" && md.Get("authorization") != "" || !q.readField(f, &h) {
 			return 0, false
 		}
-		md = addField(md, f)
+		md = addField(md, *f)
 	}
 	switch {
-	case agent >= 0 && md == nil:
-		md = q.h.p.agentOnly(b.Fields[agent])
-	case agent >= 0:
-		md = addField(md, b.Fields[agent])
+	case h.agent != nil && md == nil:
+		md = q.h.p.agentOnly(*h.agent)
+	case h.agent != nil:
+		md = addField(md, *h.agent)
 	}
-	q.call.Metadata, q.call.Peer = md, q.h.peer(q.format)
-	return timeout, q.codec != nil
+	q.call.Metadata, q.call.Peer, q.gzip = md, q.h.peer(q.format), h.gzip[q.format]
+	return h.timeouts[q.format], q.codec != nil
 }
 
 // readField takes a field of the header; it returns false if the request must go the long way.
-func (q *quickCall) readField(f http2.Field) bool {
+func (q *quickCall) readField(f *http2.Field, h *quickHeader) bool {
 	switch f.Name {
 	case "content-type":
+		if q.codec != nil {
+			return false
+		}
 		kind := quickTypes[f.Value]
 		q.kind, q.format, q.codec = f.Value, kind.format, q.h.p.gateway.codecs[kind.codec]
 		return q.codec != nil
+	case "grpc-timeout":
+		t, ok := parseTimeout(f.Value)
+		ok = ok && h.timeouts[overGRPC] == 0
+		h.timeouts[overGRPC], h.timeouts[overGRPCWeb] = t, t
+		return ok
+	case "connect-timeout-ms":
+		t, ok := parseMilliseconds(f.Value)
+		ok = ok && h.timeouts[overConnect] == 0
+		h.timeouts[overConnect] = t
+		return ok
 	case "accept-encoding":
-		q.gzip = q.gzip || q.format == overConnect && lists(f.Value, "gzip")
-	case "grpc-encoding":
-		q.gzip = f.Value == "gzip" // see compressedAsAsked; the prefix of the message says whether it is used
-		return q.gzip || f.Value == "identity"
+		h.gzip[overConnect] = h.gzip[overConnect] || lists(f.Value, "gzip")
+	case "grpc-encoding": // the prefix of the message says whether it is used; see compressedAsAsked
+		h.gzip[overGRPC], h.gzip[overGRPCWeb] = f.Value == "gzip", f.Value == "gzip"
+		return f.Value == "gzip" || f.Value == "identity"
 	case "content-encoding":
 		return f.Value == "identity"
 	case "connect-protocol-version":
