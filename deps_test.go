@@ -64,7 +64,6 @@ var importTable = []row{
 	{layer: 1, folder: "policy"},
 	{layer: 1, folder: "policy/yaml/..."},
 	{layer: 1, folder: "internal/budget"},
-	{layer: 1, folder: "internal/deadline"},
 	{layer: 1, folder: "internal/dispatch"},
 	{layer: 1, folder: "internal/housecheck"},
 	{layer: 1, folder: "internal/http2", foreign: []string{"golang.org/x/net"}},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/call"
-	"github.com/tandem-rpc/tandem/internal/deadline"
+	"github.com/tandem-rpc/tandem/internal/lazyctx"
 	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -57,8 +57,8 @@ func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
 	}
 	defer f.done()
 	if !call.Deadline.IsZero() {
-		timed := deadline.With(ctx, call.Deadline)
-		defer timed.End()
+		timed := lazyctx.With(ctx, call.Deadline)
+		defer timed.Cancel()
 		ctx = timed
 	}
 	return f.between(ctx, call)

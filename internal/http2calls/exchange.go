@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tandem-rpc/tandem/internal/deadline"
 	"github.com/tandem-rpc/tandem/internal/http2"
+	"github.com/tandem-rpc/tandem/internal/lazyctx"
 )
 
 // Exchange is a call with one message each way. It can be used again with Reset.
@@ -120,7 +120,7 @@ func (c *Conn) doLocked(ctx context.Context, x *Exchange) error {
 	c.m.Finish(st, x.Body, nil)
 	c.m.Calm(openCalm)
 	c.watchLocked()
-	parent, at := deadline.Split(ctx)
+	parent, at := lazyctx.Split(ctx)
 	x.expires = at
 	c.expireLocked(at)
 	lead := c.leadLocked()

@@ -291,7 +291,7 @@ func TestConns(t *testing.T) {
 				if err := p.answer(f.stream, string(f.payload)); err != nil {
 					return err
 				}
-				if n == 1 && f.stream == 7 {
+				if string(f.payload) == "leave" {
 					return p.send(goAway, 0, 0, words(f.stream, 0))
 				}
 			}
@@ -306,15 +306,16 @@ func TestConns(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if took := time.Since(began); took != 3*time.Second || accepted.Load() != 3 {
+		// The calls share the connections evenly, but for those that come while one is made.
+		if took := time.Since(began); took < 3*time.Second || took > 4*time.Second || accepted.Load() != 3 {
 			t.Errorf("%v on %d connections", took, accepted.Load())
 		}
 		time.Sleep(3 * time.Minute)
 		if open.Load() != 1 {
 			t.Errorf("%d connections are left", open.Load())
 		}
-		for range 3 {
-			if got, err := take(t.Context(), s, "x"); err != nil || got != "x" {
+		for _, body := range []string{"x", "leave", "x"} {
+			if got, err := take(t.Context(), s, body); err != nil || got != body {
 				t.Errorf("%q, %v", got, err)
 			}
 		}

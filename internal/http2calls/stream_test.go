@@ -153,6 +153,11 @@ func TestStreamWindow(t *testing.T) {
 			if err := p.greet(""); err != nil {
 				return err
 			}
+			for range 2 { // streams have begun
+				if _, err := p.until(headers); err != nil {
+					return err
+				}
+			}
 			go func() {
 				for f, err := p.next(); err == nil; f, err = p.next() {
 					if f.kind == windowUpdate {
@@ -267,6 +272,11 @@ func TestReceivedBeforeTheEnd(t *testing.T) {
 		c := begin(t, Config{Window: 1}, func(p *peer) error {
 			if err := p.greet(""); err != nil {
 				return err
+			}
+			for range streams { // they have begun
+				if _, err := p.until(headers); err != nil {
+					return err
+				}
 			}
 			seen := make(chan error, 1)
 			go func() {

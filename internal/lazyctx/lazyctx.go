@@ -36,6 +36,23 @@ func (c *Context) Init(parent context.Context, deadline time.Time) {
 	c.parent, c.deadline = parent, deadline
 }
 
+// With returns a context that ends at a time, or with its parent. Cancel must be called.
+func With(parent context.Context, deadline time.Time) *Context {
+	c := new(Context)
+	c.Init(parent, deadline)
+	return c
+}
+
+// Split returns the parent of a Context, and its deadline, for those who watch the deadline themselves;
+// others are returned as they are, with their deadline or the zero time.
+func Split(ctx context.Context) (parent context.Context, deadline time.Time) {
+	deadline, _ = ctx.Deadline()
+	if c, ok := ctx.(*Context); ok {
+		return c.parent, deadline
+	}
+	return ctx, deadline
+}
+
 // Parent returns what the context is derived from.
 func (c *Context) Parent() context.Context { return c.parent }
 

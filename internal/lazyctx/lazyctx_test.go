@@ -102,6 +102,24 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// Split takes a context apart.
+func TestSplit(t *testing.T) {
+	soon := time.Now().Add(time.Second)
+	parent, cancel := context.WithDeadline(t.Context(), soon)
+	defer cancel()
+	c := lazyctx.With(parent, soon.Add(time.Hour))
+	defer c.Cancel()
+	if p, at := lazyctx.Split(c); p != parent || !at.Equal(soon) {
+		t.Errorf("%v, %v", p, at)
+	}
+	if p, at := lazyctx.Split(parent); p != parent || !at.Equal(soon) {
+		t.Errorf("%v, %v", p, at)
+	}
+	if _, at := lazyctx.Split(t.Context()); !at.IsZero() {
+		t.Error(at)
+	}
+}
+
 // Everything may be called at the same time.
 func TestTogether(t *testing.T) {
 	for range 200 {

@@ -64,7 +64,8 @@ func run(address, cert, key string) error {
 	_, err := web.RegisterHealth(srv)
 	err = errors.Join(err,
 		web.RegisterReflection(srv),
-		srv.RegisterName("grpc.testing.TestService", testService{}, server.SkipUnsuitable(), server.ForMethod("StreamingOutputCall", server.MethodSafe())), // the suite calls a method that does not exist
+		// The suite calls a method that does not exist.
+		srv.RegisterName("grpc.testing.TestService", testService{}, server.SkipUnsuitable(), server.ForMethod("StreamingOutputCall", server.MethodSafe())),
 		srv.RegisterName("Kinds", kinds{}, server.ForMethod("Count", server.MethodSafe()), server.ForMethod("Split"),
 			server.ForMethod("Message"), server.ForMethod("Lists"), server.ForMethod("Maps"), server.ForMethod("Nothing")), // named, as their last results are not errors
 		srv.RegisterName("Arith", arith{}, server.ForMethod("Mul", server.MethodSafe())))
