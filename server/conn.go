@@ -122,9 +122,11 @@ type doneFunc func(error)
 func (f doneFunc) Answer(_ bool, err error) { f(err) }
 
 // GoHere is [Conn.Go] for the goroutine that reads the connection: it makes the call itself if calls
-// of the method have been short, and if the server is not overloaded. If the call takes long after all, takeOver is called in another goroutine, which
-// reads the connection from then on. GoHere then returns false, when the call has ended: the goroutine
-// that called it must not read any more, nor use what the other one uses.
+// of the method have been short, and if the server is not overloaded.
+//
+// If the call takes long after all, takeOver is called in another goroutine, which reads the
+// connection from then on. GoHere returns false when the call has ended: the goroutine that called it
+// must not read any more, nor use what the other one uses.
 //
 // A method may end the goroutine that runs it ([runtime.Goexit]): then takeOver is called too, and
 // GoHere does not return. So Serve must wait for the end of the reading in a deferred function.
