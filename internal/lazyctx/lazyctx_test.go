@@ -23,9 +23,9 @@ func TestEnds(t *testing.T) {
 		"not at all":  {func(func(), *lazyctx.Context) {}, nil},
 		"by Cancel":   {func(_ func(), c *lazyctx.Context) { c.Cancel() }, context.Canceled},
 		"its parent":  {func(cancel func(), _ *lazyctx.Context) { cancel() }, context.Canceled},
-		"in time":     {func(func(), *lazyctx.Context) { time.Sleep(time.Second) }, context.DeadlineExceeded},
+		"in time":     {func(func(), *lazyctx.Context) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded},
 		"twice":       {func(_ func(), c *lazyctx.Context) { c.Cancel(); time.Sleep(time.Second) }, context.Canceled},
-		"twice, late": {func(_ func(), c *lazyctx.Context) { time.Sleep(time.Second); _ = c.Err(); c.Cancel() }, context.DeadlineExceeded},
+		"twice, late": {func(_ func(), c *lazyctx.Context) { time.Sleep(2 * time.Second); _ = c.Err(); c.Cancel() }, context.DeadlineExceeded},
 	} {
 		for _, asked := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {

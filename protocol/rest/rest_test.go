@@ -43,6 +43,9 @@ func compile(name, text string) (protoreflect.FileDescriptor, error) {
 		import "google/protobuf/timestamp.proto";
 		import "google/protobuf/wrappers.proto";
 	` + text
+	if known, err := protoregistry.GlobalFiles.FindFileByPath(name); err == nil { // by an earlier run, with -count
+		return known, nil
+	}
 	sources := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
 		if path == name {
 			return protocompile.SearchResult{Source: strings.NewReader(text)}, nil
