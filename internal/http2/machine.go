@@ -182,6 +182,16 @@ func (m *Machine) Take(spare []byte) []byte {
 	return b
 }
 
+// Lend gives the machine a buffer for what follows, and reports whether it has taken it: not if it has
+// another.
+func (m *Machine) Lend(spare []byte) bool {
+	if cap(m.out) > 0 {
+		return false
+	}
+	m.out = spare[:0]
+	return true
+}
+
 // Receive handles the complete frames at the beginning of b. It returns how many bytes those are, and
 // what they mean. Both are valid until the next Receive, and so must b be. After an error the
 // connection has ended: what is in Output tells the peer, and is the last to be written.

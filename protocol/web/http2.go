@@ -340,7 +340,9 @@ func (h *http2Conn) wrote(b []byte) {
 		return
 	}
 	h.machine.Lock()
-	h.spare = b
+	if !h.m.Lend(b) { // an idle connection has one buffer
+		h.spare = b
+	}
 	h.machine.Unlock()
 }
 
