@@ -12,8 +12,8 @@ import (
 )
 
 // Conns are the connections to one server: one, and further ones while the server allows no more calls
-// on those that exist. They end when the server can't be connected to, unless Config.Lasting is set, or with Close. They are safe
-// for concurrent use.
+// on those that exist. They end with Close, and when the server can't be connected to, unless
+// Config.Lasting is set. They are safe for concurrent use.
 type Conns struct {
 	cfg     Config
 	most    int // connections; calls then wait

@@ -196,7 +196,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// A server that does not read is given up, and its calls keep nobody waiting for longer.
+// The connection to a server that does not read ends after the stall time, and so do its calls.
 func TestServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := begin(t, Config{}, func(p *peer) error {

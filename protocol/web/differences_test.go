@@ -265,11 +265,6 @@ var http2Differences = []http2Difference{
 		copied.reset = ours.reset
 		return r.reset && copied.String() == ours.String()
 	}},
-	{"RFC 9110, section 8.6: a Content-Length should be sent, and may be left out: unary calls over Connect that take the quick way do", func(_ *http2SentRequest, theirs, ours *http2Answer) bool {
-		a := *theirs
-		a.header = slices.DeleteFunc(slices.Clone(a.header), func(s string) bool { return s == fmt.Sprint("content-length: ", len(theirs.body)) })
-		return theirs.ended && slices.Contains(theirs.header, "content-type: "+asJSON) && a.String() == ours.String()
-	}},
 	{"RFC 9110, section 8.6: responses of up to 32 KiB have a Content-Length, net/http's of up to 4 KiB", func(_ *http2SentRequest, theirs, ours *http2Answer) bool {
 		b := *ours
 		b.header = slices.DeleteFunc(slices.Clone(b.header), func(s string) bool {

@@ -75,8 +75,17 @@ func (c *conn) readPreface() (bool, error) {
 // serveHTTP2 serves a connection whose client has begun with the preface of HTTP/2, until it ends.
 func (p *protocol) serveHTTP2(ctx context.Context, c *conn) (err error) {
 	h := p.newHTTP2Conn(ctx, c)
-	defer func() { err = h.finish() }() // also if a method has ended this goroutine
+	returned := false
+	defer func() {
+		if !returned {
+			if v := recover(); v != nil {
+				panic(v) // the server reports it; no goroutine may be left that ends the reading
+			}
+		}
+		err = h.finish() // also if a method has ended this goroutine
+	}()
 	newHTTP2Reader(h).loop()
+	returned = true
 	return nil
 }
 

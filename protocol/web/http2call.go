@@ -194,7 +194,6 @@ func plainPath(path string) bool {
 type quickHeader struct {
 	timeouts [overConnect + 1]time.Duration
 	gzip     [overConnect + 1]bool // large responses are to be compressed
-	agent    *http2.Field          // the first User-Agent
 }
 
 // readHeader takes what the header says; ok is false if the request must go the long way.
@@ -203,20 +202,10 @@ func (q *quickCall) readHeader(b *http2.Block) (timeout time.Duration, ok bool) 
 	var h quickHeader
 	for i := range b.Fields {
 		f := &b.Fields[i]
-		if f.Name == "user-agent" && h.agent == nil {
-			h.agent = f
-			continue
-		}
 		if f.Name == "authorization" && md.Get("authorization") != "" || !q.readField(f, &h) {
 			return 0, false
 		}
 		md = addField(md, *f)
-	}
-	switch {
-	case h.agent != nil && md == nil:
-		md = q.h.p.agentOnly(*h.agent)
-	case h.agent != nil:
-		md = addField(md, *h.agent)
 	}
 	q.call.Metadata, q.call.Peer, q.gzip = md, q.h.peer(q.format), h.gzip[q.format]
 	return h.timeouts[q.format], q.codec != nil
@@ -265,17 +254,6 @@ func (h *http2Conn) peer(f quickFormat) *tandem.Peer {
 		h.peers[f] = peerOf(h.Conn, [...]string{"grpc", "grpc-web", "connect"}[f])
 	}
 	return h.peers[f]
-}
-
-// agentOnly returns the metadata of a request that has only the client's name, which most calls of a
-// server share.
-func (p *protocol) agentOnly(f http2.Field) tandem.Metadata {
-	if last := p.agent.Load(); last != nil && last.Get(f.Name) == f.Value {
-		return *last
-	}
-	md := addField(nil, f)
-	p.agent.Store(&md)
-	return md
 }
 
 // lists reports whether a list with commas has an element.
@@ -333,6 +311,13 @@ func parseMilliseconds(text string) (time.Duration, bool) {
 // takeOver has been called in the one that does.
 func (q *quickCall) run(takeOver func()) (reads bool) {
 	q.h.noteRequest()
+	if q.Err() != nil { // its client has reset it, or is gone
+		q.giveUpHead().Free()
+		q.h.machine.Lock()
+		q.h.m.Done(q.st)
+		q.h.machine.Unlock()
+		return true
+	}
 	q.memory.Init(q.h.Conn, q)
 	q.memory.For(&q.call)
 	return q.h.GoHere(q, &q.call, q, takeOver)
@@ -379,7 +364,7 @@ func (q *quickCall) Answer(here bool, err error) {
 		return
 	}
 	h := q.h
-	var room [6]http2.Field
+	var room [8]http2.Field
 	head, body, trailer := q.response(room[:0], err)
 	q.giveUpHead().Free()
 	h.machine.Lock()
@@ -439,8 +424,11 @@ func (q *quickCall) response(room []http2.Field, err error) (head []http2.Field,
 	switch q.format {
 	case overGRPCWeb:
 		body, trailer = appendTrailer(body, trailer), nil
+		head = append(head, http2.Field{Name: "date", Value: time.Now().UTC().Format(http.TimeFormat)})
 	case overConnect:
 		body = body[envelopeLen:]
+		head = append(head, http2.Field{Name: "content-length", Value: strconv.Itoa(len(body))},
+			http2.Field{Name: "date", Value: time.Now().UTC().Format(http.TimeFormat)})
 		for _, f := range trailer[1:] { // the first is gRPC's status
 			head = append(head, http2.Field{Name: "trailer-" + f.Name, Value: f.Value})
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,5 +226,45 @@ func TestQuickCalls(t *testing.T) {
 				t.Errorf("no status: %v", want.said())
 			}
 		})
+	}
+}
+
+// A call that its client has reset before it began is not made.
+func TestQuickCallsThatAreReset(t *testing.T) {
+	w := newWebTest(t, web.New())
+	var made atomic.Int32
+	w.must(server.Handle(w.srv, "Text.Note", func(_ context.Context, in *wrapperspb.StringValue) (*wrapperspb.StringValue, error) {
+		made.Add(1)
+		return in, nil
+	}))
+	c, err := w.net.Dial(t.Context(), "a")
+	w.must(err)
+	defer c.Close()
+	w.must(c.SetDeadline(time.Now().Add(patience)))
+	var out, block bytes.Buffer
+	framer, packer := http2.NewFramer(&out, c), hpack.NewEncoder(&block)
+	out.WriteString(http2.ClientPreface)
+	w.must(framer.WriteSettings())
+	for id := uint32(1); id < 100; id += 2 {
+		block.Reset()
+		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/Text/Note"}, {":authority", "localhost"}, {"content-type", "application/grpc"}} {
+			w.must(packer.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
+		}
+		w.must(framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}))
+		w.must(framer.WriteData(id, true, []byte{0, 0, 0, 0, 0}))
+		if id < 99 {
+			w.must(framer.WriteRSTStream(id, http2.ErrCodeCancel))
+		}
+	}
+	go func() { _, _ = c.Write(out.Bytes()) }() // an error shows when the answer is read
+	for {
+		f, err := framer.ReadFrame()
+		w.must(err)
+		if f.Header().StreamID == 99 && f.Header().Flags.Has(http2.FlagHeadersEndStream) {
+			break
+		}
+	}
+	if !*netHTTP2 && made.Load() != 1 { // net/http begins each request in a goroutine, which may be quicker
+		t.Errorf("%d calls were made, want one", made.Load())
 	}
 }

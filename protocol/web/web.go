@@ -48,7 +48,6 @@ package web
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -108,9 +107,8 @@ type protocol struct {
 	handler  http.Handler
 	mux      *http.ServeMux // what handler serves, without CORS
 	gateway  *gateway
-	quick    bool                            // see mayBeQuick
-	agent    atomic.Pointer[tandem.Metadata] // see agentOnly
-	entering ticket                          // calls that are entering, on all connections
+	quick    bool   // see mayBeQuick
+	entering ticket // calls that are entering, on all connections
 }
 
 // WithNetHTTP2 serves HTTP/2 by the engine of net/http, with which a call over gRPC takes several times
