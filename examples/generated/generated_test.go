@@ -4,6 +4,7 @@ package generated
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,6 +60,13 @@ func TestPrograms(t *testing.T) {
 				t.Errorf("server: %v, %s", err, said.String())
 			}
 		})
+	}
+	for listed := 0; listed < 2; { // else the second would take over customers while the client runs
+		entries, err := filepath.Glob(filepath.Join(list, "*.json"))
+		if listed = len(entries); err != nil || ctx.Err() != nil {
+			t.Fatalf("%d servers are listed: %v", listed, errors.Join(err, ctx.Err()))
+		}
+		time.Sleep(10 * time.Millisecond) // the servers are other processes
 	}
 	out, err := exec.CommandContext(ctx, filepath.Join(dir, "client"), list).CombinedOutput()
 	const want = `map[tea:2] OK 
