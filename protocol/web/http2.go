@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// http2Conn is a connection of HTTP/2: a reader, and a goroutine for each request, round a state
-// machine.
+// http2Conn is a connection of HTTP/2 round a state machine: a reader, which makes short calls itself,
+// and a goroutine for each other request.
 type http2Conn struct {
 	*conn
 
