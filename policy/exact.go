@@ -40,6 +40,9 @@ func exactValue(d *json.Decoder, t reflect.Type, field string) error {
 	}
 	switch v := token.(type) {
 	case json.Delim:
+		if v == '[' && t.Kind() == reflect.Slice {
+			return exactList(d, t, field)
+		}
 		if v != '{' || t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
 			return at(field, fmt.Errorf("want %s", kind(t)))
 		}
@@ -69,6 +72,17 @@ func fits(token json.Token, k reflect.Kind) bool {
 		return k == reflect.Int || k == reflect.Float64
 	}
 	return reflect.TypeOf(token).Kind() == k
+}
+
+// exactList reads the rest of a list after the opening bracket.
+func exactList(d *json.Decoder, t reflect.Type, field string) error {
+	for i := 0; d.More(); i++ {
+		if err := exactValue(d, t.Elem(), fmt.Sprintf("%s[%d]", field, i)); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
 }
 
 // exactObject reads the rest of a struct, or of a map by name, after the opening brace.
@@ -159,6 +173,8 @@ func kind(t reflect.Type) string {
 		return "a number"
 	case reflect.String:
 		return "a string"
+	case reflect.Slice:
+		return "a list"
 	}
 	return "an object"
 }

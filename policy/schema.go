@@ -57,10 +57,9 @@ func value(field string, t reflect.Type) schema {
 	case reflect.Struct:
 		return object(t)
 	case reflect.Map:
-		return schema{
-			"type": "object", "additionalProperties": value(field, t.Elem()),
-			"propertyNames": schema{"pattern": `^[\s\S]+\.[^.]+$`}, "maxProperties": maxMethods,
-		}
+		return pairs(field, t)
+	case reflect.Slice:
+		return list(field, t)
 	case reflect.Bool:
 		return schema{"type": "boolean"}
 	case reflect.Int:
@@ -72,11 +71,16 @@ func value(field string, t reflect.Type) schema {
 			s["maximum"] = 1_000_000
 		case "Ejection.Consecutive", "Breaker.Consecutive":
 			delete(s, "minimum") // negative means never
+		case "Subset.Weight":
+			s["maximum"] = MaxSubsetWeight
 		}
 		return s
 	case reflect.Float64:
 		if field == "Ejection.LatencyFactor" {
 			return schema{"type": "number", "anyOf": []schema{{"const": 0}, {"exclusiveMinimum": 1}}}
+		}
+		if field == "Share.Percent" {
+			return schema{"type": "number", "minimum": 0, "maximum": 100}
 		}
 		return schema{"type": "number", "minimum": 0, "maximum": 1}
 	case reflect.String:
@@ -85,16 +89,56 @@ func value(field string, t reflect.Type) schema {
 	panic(fmt.Sprintf("policy: %s has no schema", field)) // a test calls this for all fields
 }
 
+// pairs returns the schema of a map.
+func pairs(field string, t reflect.Type) schema {
+	s := schema{"type": "object", "additionalProperties": value(field, t.Elem())}
+	if field == "Policy.Methods" {
+		s["propertyNames"], s["maxProperties"] = schema{"pattern": `^[\s\S]+\.[^.]+$`}, maxMethods
+		return s
+	}
+	s["propertyNames"], s["maxProperties"] = schema{"minLength": 1, "maxLength": maxRouteText}, maxRouteList
+	return s
+}
+
+// list returns the schema of a slice.
+func list(field string, t reflect.Type) schema {
+	most := maxRouteList
+	switch field {
+	case "Policy.Routes":
+		most = MaxRoutes
+	case "Route.To", "Route.Fallback":
+		most = maxSubsets
+	}
+	s := schema{"type": "array", "items": value(field, t.Elem()), "maxItems": most}
+	if field == "Route.To" {
+		s["minItems"] = 1
+	}
+	return s
+}
+
 func text(field string) schema {
 	switch field {
 	case "Method.FailMode":
 		return schema{"enum": FailModes()}
 	case "Balancer.Pick":
 		return schema{"enum": Picks()}
+	case "Route.IfEmpty":
+		return schema{"enum": emptyActions()}
+	case "Match.Methods":
+		return schema{"type": "string", "pattern": `^[^*]+\.([^.*]+\*?|\*)$`, "maxLength": maxRouteText}
+	case "Subset.Addresses", "Labels.Addresses":
+		return schema{"type": "string", "pattern": `^([^*]+\*?|\*)$`, "maxLength": maxRouteText}
 	case "Policy.Version":
 		return schema{"type": "string", "minLength": 1, "maxLength": 128}
 	case "Change.By", "Change.Why":
 		return schema{"type": "string", "minLength": 1, "maxLength": MaxReason}
 	}
-	return schema{"type": "string", "minLength": 1}
+	s := schema{"type": "string", "minLength": 1}
+	switch kind, name, _ := strings.Cut(field, "."); {
+	case name == "Regexp":
+		s["maxLength"] = maxExpression
+	case kind == "Route", kind == "Match", kind == "Text", kind == "Key", kind == "Share", kind == "Subset", kind == "Labels":
+		s["maxLength"] = maxRouteText
+	}
+	return s
 }
