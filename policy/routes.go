@@ -51,7 +51,7 @@ type Match struct {
 	Zones    []string        `json:"zones,omitempty"`    // zones of the client: client.WithZone, else the balancer's
 	Versions []string        `json:"versions,omitempty"` // versions that the call's tandem.Route names
 	Lanes    []string        `json:"lanes,omitempty"`    // values of the tag lane in the call's tandem.Route
-	Metadata map[string]Text `json:"metadata,omitempty"` // by key; its first value counts
+	Metadata map[string]Text `json:"metadata,omitempty"` // by key in lower case; its first value counts
 	Share    *Share          `json:"share,omitempty"`
 }
 
@@ -191,7 +191,7 @@ func (c *checks) match(field string, m *Match) {
 	}
 	c.addf(len(m.Metadata) > maxRouteList, "%s.metadata: more than %d keys", field, maxRouteList)
 	for key, t := range sorted(m.Metadata) {
-		c.text(field+".metadata", key)
+		c.metadata(field+".metadata", key)
 		c.pattern(fmt.Sprintf("%s.metadata[%.100q]", field, key), t)
 	}
 	if s := m.Share; s != nil {
@@ -215,7 +215,15 @@ func (c *checks) text(field, text string) {
 
 func (c *checks) key(field string, k Key) {
 	c.addf((k.Metadata == "") == !k.HashKey, "%s: want one of metadata and hashKey", field)
-	c.addf(len(k.Metadata) > maxRouteText, "%s.metadata: longer than %d bytes", field, maxRouteText)
+	if k.Metadata != "" {
+		c.metadata(field+".metadata", k.Metadata)
+	}
+}
+
+// metadata checks a key of the metadata. Other spellings of a key would be the same one to calls.
+func (c *checks) metadata(field, key string) {
+	c.text(field, key)
+	c.addf(strings.ContainsFunc(key, func(r rune) bool { return 'A' <= r && r <= 'Z' }), "%s: %.100q: keys of metadata are in lower case", field, key)
 }
 
 // pattern checks how a text is matched.

@@ -27,6 +27,9 @@ func Schema() []byte {
 // that look like a mu.)
 const durations = `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^0$`
 
+// lowerCase matches keys of metadata.
+const lowerCase = `^[^A-Z]*$`
+
 type schema = map[string]any
 
 // object returns the schema of a struct: its fields, and no others.
@@ -96,7 +99,11 @@ func pairs(field string, t reflect.Type) schema {
 		s["propertyNames"], s["maxProperties"] = schema{"pattern": `^[\s\S]+\.[^.]+$`}, maxMethods
 		return s
 	}
-	s["propertyNames"], s["maxProperties"] = schema{"minLength": 1, "maxLength": maxRouteText}, maxRouteList
+	names := schema{"minLength": 1, "maxLength": maxRouteText}
+	if field == "Match.Metadata" {
+		names["pattern"] = lowerCase
+	}
+	s["propertyNames"], s["maxProperties"] = names, maxRouteList
 	return s
 }
 
@@ -122,6 +129,8 @@ func text(field string) schema {
 		return schema{"enum": FailModes()}
 	case "Balancer.Pick":
 		return schema{"enum": Picks()}
+	case "Key.Metadata", "Share.Metadata":
+		return schema{"type": "string", "pattern": lowerCase, "minLength": 1, "maxLength": maxRouteText}
 	case "Route.IfEmpty":
 		return schema{"enum": emptyActions()}
 	case "Match.Methods":
