@@ -64,7 +64,7 @@ type candidates struct {
 type keyIndex struct {
 	key    string
 	free   routeBits // routes that want no exact value
-	values map[string]*routeBits
+	values map[string]routeBits // that want this value, and those of free
 }
 
 // match returns the place of the first route that matches a call, -1 if none does.
@@ -73,16 +73,14 @@ func (t *routeTable) match(call *tandem.Call) int {
 	left := c.routes
 	for i := range c.keys {
 		k := &c.keys[i]
-		var with *routeBits
+		with := &k.free
 		if v := call.Metadata[k.key]; len(v) > 0 {
-			with = k.values[v[0]]
+			if those, ok := k.values[v[0]]; ok {
+				with = &those
+			}
 		}
 		for w := range left {
-			if with != nil {
-				left[w] &= k.free[w] | with[w]
-			} else {
-				left[w] &= k.free[w]
-			}
+			left[w] &= with[w]
 		}
 	}
 	for w := range left {
@@ -230,13 +228,12 @@ func (t *routeTable) candidates(isFor func(pattern string) bool) *candidates {
 			if text.Exact != "" {
 				k := keys[key]
 				if k == nil {
-					k = &keyIndex{key: key, values: map[string]*routeBits{}}
+					k = &keyIndex{key: key, values: map[string]routeBits{}}
 					keys[key] = k
 				}
-				if k.values[text.Exact] == nil {
-					k.values[text.Exact] = new(routeBits)
-				}
-				k.values[text.Exact].add(i)
+				those := k.values[text.Exact]
+				those.add(i)
+				k.values[text.Exact] = those
 			}
 		}
 	}
@@ -246,6 +243,12 @@ func (t *routeTable) candidates(isFor func(pattern string) bool) *candidates {
 			if t.given[i].Match.Metadata[key].Exact == "" {
 				k.free.add(i)
 			}
+		}
+		for value, those := range k.values {
+			for w := range those {
+				those[w] |= k.free[w]
+			}
+			k.values[value] = those
 		}
 		c.keys = append(c.keys, *k)
 	}

@@ -60,7 +60,13 @@ func BenchmarkRoutes(b *testing.B) {
 		})
 	}
 	for name, c := range hundred() {
-		run(name, routing(b, Self{}, c.routes...), &c.call)
+		r := routing(b, Self{}, c.routes...)
+		run(name, r, &c.call)
 		run("none", routing(b, Self{}), &c.call)
+		b.Run(name+", match alone", func(b *testing.B) {
+			for b.Loop() {
+				r.routes.match(&c.call)
+			}
+		})
 	}
 }

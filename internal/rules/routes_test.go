@@ -133,7 +133,7 @@ func someRoute(r *rand.Rand, name string) policy.Route {
 func TestIndexFindsTheFirstMatch(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	found := 0
-	for range 500 {
+	for range 100 {
 		var routes []policy.Route
 		for i := range 1 + r.IntN(100) {
 			routes = append(routes, someRoute(r, fmt.Sprint(i)))
@@ -159,8 +159,8 @@ func TestIndexFindsTheFirstMatch(t *testing.T) {
 			}
 		}
 	}
-	if found < 2500 || found > 9700 {
-		t.Errorf("%d of 10000 calls matched a route: the test says little", found)
+	if found < 500 || found > 1950 {
+		t.Errorf("%d of 2000 calls matched a route: the test says little", found)
 	}
 }
 
