@@ -125,13 +125,13 @@ func (s *Subset) String() string {
 	l := s.Labels()
 	text := l.String()
 	if s.SameZone {
-		text = strings.TrimSpace(text + " in the client's zone")
-	}
-	if s.Except != nil {
-		text = strings.TrimSpace(text + " but " + s.Except.String())
+		text = strings.TrimSpace(text + " the client's zone")
 	}
 	if text == "" {
-		return "any instance"
+		text = "any instance"
+	}
+	if s.Except != nil {
+		text += " but not " + s.Except.String()
 	}
 	return text
 }

@@ -87,13 +87,13 @@ func (p routed) whyEmpty(subset int, nodes []*balance.Node, call *tandem.Call) s
 	case s.none != "":
 		return s.none
 	case len(all) == 0:
-		return fmt.Sprintf("none of %d instances is of %s", len(nodes), s.text)
+		return fmt.Sprintf("none of %d instances is in the subset %q", len(nodes), s.text)
 	case fit == 0 && call.Route != nil:
-		return fmt.Sprintf("none of the %d instances of %s is for the call's route: %v", len(all), s.text, call.Route)
+		return fmt.Sprintf("none of the %d instances in the subset %q is for the call's route: %v", len(all), s.text, call.Route)
 	case fit == 0:
-		return fmt.Sprintf("all %d instances of %s are reserved for calls with a route", len(all), s.text)
+		return fmt.Sprintf("all %d instances in the subset %q are reserved for calls with a route", len(all), s.text)
 	default:
-		return fmt.Sprintf("none of the %d instances of %s is usable", fit, s.text)
+		return fmt.Sprintf("none of the %d instances in the subset %q is usable", fit, s.text)
 	}
 }
 

@@ -403,7 +403,7 @@ func TestDecide(t *testing.T) {
 	want := &policy.Decision{
 		Route: "rest",
 		Chances: []policy.Chance{
-			{Subset: "version 3", Percent: 25, Goes: "group g", Empty: "none of 4 instances is of version 3"},
+			{Subset: "version 3", Percent: 25, Goes: "group g", Empty: "none of 4 instances is in the subset \"version 3\""},
 			{Subset: "version 1", Percent: 75, Goes: "version 1"},
 		},
 		Skipped: []policy.Skipped{{Route: "ann", Why: `the call has no metadata "user"`}},
@@ -416,7 +416,7 @@ func TestDecide(t *testing.T) {
 	if got := fmt.Sprint(e.Steps[0].Kept); got != "[a1 b1]" {
 		t.Errorf("kept %s", got)
 	}
-	if why := r.Misrouted(nodesFor(world[1]), &tandem.Call{Method: "A.x", Draw: 1 << 63}); why != `route "rest": none of 1 instances is of version 1, and the fallbacks, 1, are empty too` {
+	if why := r.Misrouted(nodesFor(world[1]), &tandem.Call{Method: "A.x", Draw: 1 << 63}); why != `route "rest": none of 1 instances is in the subset "version 1", and the fallbacks, 1, are empty too` {
 		t.Error(why)
 	}
 }

@@ -17,13 +17,17 @@ type subset struct {
 }
 
 func newSubset(s *policy.Subset, zone string) subset {
-	c := subset{text: s.String(), labels: s.Labels(), except: s.Except}
+	none := ""
 	if s.SameZone {
-		if c.labels.Zone = zone; zone == "" {
-			c.none = "the client's zone is not known: see client.WithZone"
+		own := *s
+		if own.Zone = zone; zone == "" {
+			none = "the client's zone is not known: see client.WithZone"
+		} else {
+			own.SameZone = false
 		}
+		s = &own
 	}
-	return c
+	return subset{s.String(), s.Labels(), s.Except, none}
 }
 
 // all reports whether the subset is all instances.
