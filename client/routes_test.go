@@ -37,7 +37,7 @@ func routedClient(t *testing.T, p *policy.Policy, instances []tandem.Instance, o
 func TestAttemptsStayInTheirSubset(t *testing.T) {
 	c := routedClient(t, &halves, cities, client.WithRetries(4), client.WithFailMode(client.Failover),
 		client.WithAttempts(client.Attempts{Budget: &policy.Budget{Share: 1, PerSecond: 1_000_000}, BackupShare: 1}))
-	for _, mode := range []tandem.FailMode{client.Failover, client.Failtry, client.Fork, client.Broadcast, client.Backup} {
+	for _, mode := range []tandem.FailMode{client.Failover, client.Fork, client.Broadcast, client.Backup} {
 		versions := map[byte]int{}
 		for range 100 {
 			var e client.Explanation
