@@ -177,7 +177,7 @@ func ExampleWithPolicyFrom_stickyCanary() {
 // While zone a is taken out for maintenance, its clients and all others call zone b.
 func ExampleWithPolicyFrom_zoneSwitch() {
 	const open = `{"balancer": {"pick": "round-robin"}}`
-	const switched = `{"balancer": {"pick": "round-robin"}, "routes": [{"name": "zone a is closed", "to": [{"except": {"zone": "a"}}]}]}`
+	const switched = `{"balancer": {"pick": "round-robin"}, "routes": [{"name": "zone a is closed", "to": [{"except": [{"zone": "a"}]}]}]}`
 	dial, stop := fleet(tandem.Instance{ID: "a1", Zone: "a"}, tandem.Instance{ID: "a2", Zone: "a"},
 		tandem.Instance{ID: "b1", Zone: "b"}, tandem.Instance{ID: "c1", Zone: "c"})
 	defer stop()

@@ -88,8 +88,8 @@ type Subset struct {
 	Zone      string            `json:"zone,omitempty"`
 	SameZone  bool              `json:"sameZone,omitempty"` // the client's own zone
 	Tags      map[string]string `json:"tags,omitempty"`
-	Addresses []string          `json:"addresses,omitempty"` // hosts, or host:port; a * at the end stands for any rest
-	Except    *Labels           `json:"except,omitempty"`    // and without the instances that have all these
+	Addresses []string          `json:"addresses,omitempty"` // hosts, or host:port; a * at either end stands for any text
+	Except    []Labels          `json:"except,omitempty"`    // without the instances that have all labels of one of these
 	Weight    *int              `json:"weight,omitempty"`    // relative share of the calls; 100 if it is left out
 }
 
@@ -130,8 +130,8 @@ func (s *Subset) String() string {
 	if text == "" {
 		text = "any instance"
 	}
-	if s.Except != nil {
-		text += " but not " + s.Except.String()
+	for i := range s.Except {
+		text += " but not " + s.Except[i].String()
 	}
 	return text
 }
@@ -282,9 +282,10 @@ func (c *checks) subset(field string, s *Subset) {
 	c.addf(s.SameZone && s.Zone != "", "%s: zone and sameZone: want one of them", field)
 	l := s.Labels()
 	c.labels(field, &l)
-	if s.Except != nil {
-		c.addf(s.Except.String() == "", "%s.except: without labels it is all instances", field)
-		c.labels(field+".except", s.Except)
+	c.addf(len(s.Except) > maxRouteList, "%s.except: more than %d", field, maxRouteList)
+	for i := range s.Except {
+		c.addf(s.Except[i].String() == "", "%s.except[%d]: without labels it is all instances", field, i)
+		c.labels(fmt.Sprintf("%s.except[%d]", field, i), &s.Except[i])
 	}
 }
 
@@ -299,7 +300,7 @@ func (c *checks) labels(field string, l *Labels) {
 	}
 	c.texts(field+".addresses", l.Addresses)
 	for _, a := range l.Addresses {
-		star := strings.IndexByte(a, '*')
-		c.addf(star >= 0 && star < len(a)-1, "%s.addresses: %.100q: * may only be the end", field, a)
+		inner := strings.TrimSuffix(strings.TrimPrefix(a, "*"), "*")
+		c.addf(strings.Contains(inner, "*"), "%s.addresses: %.100q: * may only be at the ends", field, a)
 	}
 }

@@ -136,7 +136,7 @@ func text(field string) schema {
 	case "Match.Methods":
 		return schema{"type": "string", "pattern": `^[^*]+\.([^.*]+\*?|\*)$`, "maxLength": maxRouteText}
 	case "Subset.Addresses", "Labels.Addresses":
-		return schema{"type": "string", "pattern": `^([^*]+\*?|\*)$`, "maxLength": maxRouteText}
+		return schema{"type": "string", "pattern": `^\*?[^*]*\*?$`, "minLength": 1, "maxLength": maxRouteText}
 	case "Policy.Version":
 		return schema{"type": "string", "minLength": 1, "maxLength": 128}
 	case "Change.By", "Change.Why":

@@ -41,9 +41,8 @@ func newPolicyTest(sh *shell) *cobra.Command {
 			"It connects to the instances, as a client does, so that those which can't be reached are known. What\n" +
 			"depends on earlier calls, such as latencies and breakers, is as in a new client.\n\n" +
 			"With --samples in place of METHOD it says what share of such calls would go where and, with\n" +
-			"--against, what share would move. Each line of FILE is a call, as JSON:\n" +
-			"{\"method\": \"Cart.Add\", \"metadata\": {\"user\": \"ann\"}, \"count\": 20}\n" +
-			"The other fields are hashKey, version, group, tags, caller and zone.",
+			"--against, what share would move. A line: {\"method\": \"Cart.Add\", \"metadata\": {\"user\": \"ann\"},\n" +
+			"\"count\": 20}; the other fields are hashKey, version, group, tags, caller and zone.",
 		Example: "tandem policy test --tag lane=blue policy.yaml etcd://h1:2379/shop/Cart Cart.Add",
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {

@@ -285,8 +285,12 @@ func TestSubsets(t *testing.T) {
 		{"a1", policy.Subset{Addresses: []string{"10.0.1.1"}}, tandem.Call{}},
 		{"a1", policy.Subset{Addresses: []string{"10.0.1.1:80"}}, tandem.Call{}},
 		{"a1 a2", policy.Subset{Addresses: []string{"10.0.1.*"}}, tandem.Call{}},
-		{"a1 a2", policy.Subset{Except: &policy.Labels{Addresses: []string{"10.0.2.1"}}}, tandem.Call{}},
-		{"b1", policy.Subset{Version: "1", Except: &policy.Labels{Zone: "a"}}, tandem.Call{}},
+		{"a1 a2", policy.Subset{Except: []policy.Labels{{Addresses: []string{"10.0.2.1"}}}}, tandem.Call{}},
+		{"a1 b1", policy.Subset{Addresses: []string{"*.1:80"}}, tandem.Call{}},
+		{"a1 a2 b1", policy.Subset{Addresses: []string{"*"}}, tandem.Call{}},
+		{"-", policy.Subset{Except: []policy.Labels{{Addresses: []string{"*"}}}}, tandem.Call{}},
+		{"b1", policy.Subset{Except: []policy.Labels{{Version: "2"}, {Zone: "a"}}}, tandem.Call{}},
+		{"b1", policy.Subset{Version: "1", Except: []policy.Labels{{Zone: "a"}}}, tandem.Call{}},
 	} {
 		r := routing(t, Self{Zone: "a"}, policy.Route{Name: "r", To: []policy.Subset{c.subset}})
 		if c.call.Pin != "" {

@@ -12,7 +12,7 @@ import (
 type subset struct {
 	text   string // for people
 	labels policy.Labels
-	except *policy.Labels
+	except []policy.Labels
 	none   string // why it has no instance, whatever the list is; "" if it may have some
 }
 
@@ -33,11 +33,19 @@ func newSubset(s *policy.Subset, zone string) subset {
 // all reports whether the subset is all instances.
 func (s *subset) all() bool {
 	l := &s.labels
-	return s.none == "" && s.except == nil && l.Version+l.Group+l.Zone == "" && len(l.Tags)+len(l.Addresses) == 0
+	return s.none == "" && len(s.except) == 0 && l.Version+l.Group+l.Zone == "" && len(l.Tags)+len(l.Addresses) == 0
 }
 
 func (s *subset) has(in *tandem.Instance) bool {
-	return s.none == "" && hasLabels(in, &s.labels) && (s.except == nil || !hasLabels(in, s.except))
+	if s.none != "" || !hasLabels(in, &s.labels) {
+		return false
+	}
+	for i := range s.except {
+		if hasLabels(in, &s.except[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func hasLabels(in *tandem.Instance, l *policy.Labels) bool {
@@ -57,11 +65,25 @@ func isAt(in *tandem.Instance, addresses []string) bool {
 	for _, ep := range in.Endpoints {
 		host, _, err := net.SplitHostPort(ep.Address)
 		for _, a := range addresses {
-			prefix, some := strings.CutSuffix(a, "*")
-			if a == ep.Address || err == nil && a == host || some && strings.HasPrefix(ep.Address, prefix) {
+			if isLike(ep.Address, a) || err == nil && isLike(host, a) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// isLike reports whether a text is the pattern, in which a * at either end stands for any text.
+func isLike(text, pattern string) bool {
+	rest, before := strings.CutPrefix(pattern, "*")
+	rest, after := strings.CutSuffix(rest, "*")
+	switch {
+	case before && after:
+		return strings.Contains(text, rest)
+	case before:
+		return strings.HasSuffix(text, rest)
+	case after:
+		return strings.HasPrefix(text, rest)
+	}
+	return text == pattern
 }
