@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -127,13 +128,11 @@ func (s *Subset) String() string {
 	if s.SameZone {
 		text = strings.TrimSpace(text + " the client's zone")
 	}
-	if text == "" {
-		text = "any instance"
-	}
+	parts := []string{cmp.Or(text, "any instance")}
 	for i := range s.Except {
-		text += " but not " + s.Except[i].String()
+		parts = append(parts, s.Except[i].String())
 	}
-	return text
+	return strings.Join(parts, " but not ")
 }
 
 // String returns the labels in readable form.
@@ -195,7 +194,7 @@ func (c *checks) match(field string, m *Match) {
 		c.pattern(fmt.Sprintf("%s.metadata[%.100q]", field, key), t)
 	}
 	if s := m.Share; s != nil {
-		c.addf(!(s.Percent >= 0 && s.Percent <= 100), "%s.share.percent: want 0 to 100", field) //nolint:staticcheck // false for NaN, too
+		c.addf(!(s.Percent >= 0 && s.Percent <= 100), "%s.share.percent: want 0 to 100", field)
 		c.key(field+".share", s.Key())
 	}
 }

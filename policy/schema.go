@@ -65,31 +65,40 @@ func value(field string, t reflect.Type) schema {
 		return list(field, t)
 	case reflect.Bool:
 		return schema{"type": "boolean"}
-	case reflect.Int:
-		s := schema{"type": "integer", "minimum": 0}
-		switch field {
-		case "Method.Retries":
-			s["maximum"] = 10
-		case "Budget.PerSecond":
-			s["maximum"] = 1_000_000
-		case "Ejection.Consecutive", "Breaker.Consecutive":
-			delete(s, "minimum") // negative means never
-		case "Subset.Weight":
-			s["maximum"] = MaxSubsetWeight
-		}
-		return s
-	case reflect.Float64:
-		if field == "Ejection.LatencyFactor" {
-			return schema{"type": "number", "anyOf": []schema{{"const": 0}, {"exclusiveMinimum": 1}}}
-		}
-		if field == "Share.Percent" {
-			return schema{"type": "number", "minimum": 0, "maximum": 100}
-		}
-		return schema{"type": "number", "minimum": 0, "maximum": 1}
+	case reflect.Int, reflect.Float64:
+		return number(field, t.Kind())
 	case reflect.String:
 		return text(field)
 	}
 	panic(fmt.Sprintf("policy: %s has no schema", field)) // a test calls this for all fields
+}
+
+// number returns the schema of a number.
+func number(field string, k reflect.Kind) schema {
+	switch {
+	case k == reflect.Int:
+		return whole(field)
+	case field == "Ejection.LatencyFactor":
+		return schema{"type": "number", "anyOf": []schema{{"const": 0}, {"exclusiveMinimum": 1}}}
+	case field == "Share.Percent":
+		return schema{"type": "number", "minimum": 0, "maximum": 100}
+	}
+	return schema{"type": "number", "minimum": 0, "maximum": 1}
+}
+
+func whole(field string) schema {
+	s := schema{"type": "integer", "minimum": 0}
+	switch field {
+	case "Method.Retries":
+		s["maximum"] = 10
+	case "Budget.PerSecond":
+		s["maximum"] = 1_000_000
+	case "Ejection.Consecutive", "Breaker.Consecutive":
+		delete(s, "minimum") // negative means never
+	case "Subset.Weight":
+		s["maximum"] = MaxSubsetWeight
+	}
+	return s
 }
 
 // pairs returns the schema of a map.

@@ -70,7 +70,7 @@ func readSamples(sh *shell, path string) (list []sample, err error) {
 		if err := d.Decode(&s); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", path, n, err)
 		}
-		if s.Method == "" || !(s.Count >= 0) || math.IsInf(s.Count, 0) || len(list) == maxSamples { //nolint:staticcheck // false for NaN, too
+		if s.Method == "" || !(s.Count >= 0) || math.IsInf(s.Count, 0) || len(list) == maxSamples {
 			return nil, fmt.Errorf("%s: line %d: want a method, a count of at least 0, and at most %d lines", path, n, maxSamples)
 		}
 		if s.Count == 0 {

@@ -82,8 +82,7 @@ func (t *routeTable) textOf(subset int) string {
 func (p routed) whyEmpty(subset int, nodes []*balance.Node, call *tandem.Call) string {
 	s := &p.table.subsets[subset]
 	all := nodesOf(s, nodes)
-	any := func(*balance.Node) bool { return true }
-	switch fit := len(p.within(subset, nodes, call, any)); {
+	switch fit := len(p.within(subset, nodes, call, func(*balance.Node) bool { return true })); {
 	case s.none != "":
 		return s.none
 	case len(all) == 0:

@@ -63,7 +63,7 @@ type candidates struct {
 // keyIndex finds routes by the value of a key of the metadata.
 type keyIndex struct {
 	key    string
-	free   routeBits // routes that want no exact value
+	free   routeBits            // routes that want no exact value
 	values map[string]routeBits // that want this value, and those of free
 }
 

@@ -243,7 +243,9 @@ func chosen(r *Rules, call tandem.Call, bad ...string) map[string]int {
 		if c.Draw == 0 {
 			c.Draw = random.Uint64() | 1
 		}
-		n := picker.Pick(&c, func(n *balance.Node) bool { return !slices.Contains(bad, n.Instance.ID) && !slices.Contains(c.Exclude, n.Instance.ID) })
+		n := picker.Pick(&c, func(n *balance.Node) bool {
+			return !slices.Contains(bad, n.Instance.ID) && !slices.Contains(c.Exclude, n.Instance.ID)
+		})
 		if n == nil {
 			counts["-"]++
 		} else {

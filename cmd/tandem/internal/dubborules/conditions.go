@@ -251,61 +251,71 @@ func matchOf(m *policy.Match, s service, from string) (why string) {
 	if err != nil {
 		return err.Error()
 	}
-	var methods *pair
 	for n := range pairs {
-		p := &pairs[n]
-		attachment, attached := strings.CutPrefix(p.key, "attachments[")
-		switch {
-		case p.not:
-			why = "what is not equal has no counterpart on the left side"
-		case slices.ContainsFunc(p.values, func(v string) bool { return v[0] == '$' }):
-			why = "references such as $host have no counterpart"
-		case p.key == "method":
-			methods = p
-		case p.key == "interface" && len(p.values) == 1 && s.name == "":
+		if p := &pairs[n]; p.key == "interface" && s.name == "" && len(p.values) == 1 && !p.not {
 			s.name = p.values[0]
 			m.Methods = []string{s.name + ".*"}
-		case p.key == "interface" && len(p.values) == 1 && s.name == p.values[0]:
-		case p.key == "application" && !hasStar(p.values):
-			m.Callers = p.values
-		case p.key == "version" && !hasStar(p.values):
-			m.Versions = p.values
-		case p.key == "zone" && !hasStar(p.values):
-			m.Zones = p.values
-		case attached && strings.HasSuffix(attachment, "]"):
-			if m.Metadata == nil {
-				m.Metadata = map[string]policy.Text{}
-			}
-			m.Metadata[strings.ToLower(strings.TrimSuffix(attachment, "]"))] = textOf(p.values)
-		default:
-			why = "has no counterpart on the left side"
-		}
-		if why != "" {
-			return p.String() + ": " + why
 		}
 	}
-	if methods == nil {
-		return ""
-	}
-	return methodsOf(m, s, methods)
-}
-
-func methodsOf(m *policy.Match, s service, p *pair) (why string) {
-	if s.name == "" {
-		return p.String() + ": in scope application it needs interface=SERVICE beside it"
-	}
-	m.Methods = nil
-	for _, v := range p.values {
-		if star := strings.IndexByte(v, '*'); star >= 0 && star < len(v)-1 {
-			return p.String() + ": a * that is not at the end of a method has no counterpart"
+	for n := range pairs {
+		if why := callsOf(m, s, &pairs[n]); why != "" {
+			return pairs[n].String() + ": " + why
 		}
-		m.Methods = append(m.Methods, s.name+"."+v)
 	}
 	return ""
 }
 
-func hasStar(values []string) bool {
-	return slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, "*") })
+// callsOf adds what one parameter says of calls. It returns why that has no counterpart.
+func callsOf(m *policy.Match, s service, p *pair) (why string) {
+	if p.not {
+		return "what is not equal has no counterpart on the left side"
+	}
+	if slices.ContainsFunc(p.values, func(v string) bool { return v[0] == '$' }) {
+		return "references such as $host have no counterpart"
+	}
+	if key, ok := strings.CutPrefix(p.key, "attachments["); ok && strings.HasSuffix(key, "]") && key != "]" {
+		if m.Metadata == nil {
+			m.Metadata = map[string]policy.Text{}
+		}
+		m.Metadata[strings.ToLower(strings.TrimSuffix(key, "]"))] = textOf(p.values)
+		return ""
+	}
+	if p.key == "method" {
+		return methodsOf(m, s, p.values)
+	}
+	if !slices.Contains([]string{"application", "version", "zone", "interface"}, p.key) {
+		return "has no counterpart on the left side"
+	}
+	if slices.ContainsFunc(p.values, func(v string) bool { return strings.Contains(v, "*") }) {
+		return "a * has no counterpart here"
+	}
+	switch p.key {
+	case "application":
+		m.Callers = p.values
+	case "version":
+		m.Versions = p.values
+	case "zone":
+		m.Zones = p.values
+	case "interface":
+		if len(p.values) > 1 || p.values[0] != s.name {
+			return "want one service, that of the key"
+		}
+	}
+	return ""
+}
+
+func methodsOf(m *policy.Match, s service, values []string) (why string) {
+	if s.name == "" {
+		return "in scope application it needs interface=SERVICE beside it"
+	}
+	m.Methods = nil
+	for _, v := range values {
+		if star := strings.IndexByte(v, '*'); star >= 0 && star < len(v)-1 {
+			return "a * that is not at the end of a method has no counterpart"
+		}
+		m.Methods = append(m.Methods, s.name+"."+v)
+	}
+	return ""
 }
 
 // textOf returns the match of a text that is one of the values, which may have stars.

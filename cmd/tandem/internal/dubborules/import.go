@@ -141,8 +141,12 @@ func (i *Imported) note(place, what string) {
 	i.Notes = append(i.Notes, place+": "+what)
 }
 
-// take adds a route; its name gets a number if it is taken.
+// take adds a route, unless it is not valid; its name gets a number if it is taken.
 func (i *Imported) take(r policy.Route, from origin) {
+	if err := (&policy.Policy{Routes: []policy.Route{r}}).Validate(); err != nil {
+		i.lose(from.place, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return
+	}
 	name := r.Name
 	for n := 2; slices.ContainsFunc(i.Routes, func(other policy.Route) bool { return other.Name == r.Name }); n++ {
 		r.Name = fmt.Sprintf("%s (%d)", name, n)

@@ -32,7 +32,8 @@ func (i *Imported) addTags(d *document) {
 	if len(routes) == 0 {
 		return
 	}
-	i.note(d.place, fmt.Sprintf("the routes are for the clients of %q only, and the tag of a call is its lane: the tag %q of its tandem.Route, not the attachment dubbo.tag", d.Key, balance.ReservedTag))
+	i.note(d.place, fmt.Sprintf("the routes are for the clients of %q only, and the tag of a call is its lane: the tag %q of its tandem.Route, not "+
+		"the attachment dubbo.tag", d.Key, balance.ReservedTag))
 	for n, r := range routes {
 		if !d.Force {
 			r.Fallback = []policy.Subset{{Except: tagged}}
