@@ -283,6 +283,11 @@ func callsOf(m *policy.Match, s service, p *pair) (why string) {
 	if p.key == "method" {
 		return methodsOf(m, s, p.values)
 	}
+	return plainOf(m, s, p)
+}
+
+// plainOf is callsOf for parameters whose values may have no star.
+func plainOf(m *policy.Match, s service, p *pair) (why string) {
 	if !slices.Contains([]string{"application", "version", "zone", "interface"}, p.key) {
 		return "has no counterpart on the left side"
 	}
