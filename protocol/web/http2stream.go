@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
@@ -38,6 +39,7 @@ type http2Stream struct {
 	waits   bool  // for 100-continue
 	readBy  deadline
 	writeBy deadline
+	memory  *buffer.Buffer // of the end of the response, until that is sent; nil if it is not pooled
 }
 
 // deadline is a time by which something must have happened; the zero value is none.
@@ -80,6 +82,13 @@ func (s *http2Stream) bodyLocked(b []byte, end bool) {
 	if s.ended = s.ended || end; s.ended || len(s.into) == 0 {
 		s.changed.Broadcast()
 	}
+}
+
+// sentLocked notes that the response has been sent.
+func (s *http2Stream) sentLocked() {
+	s.writeBy.stop()
+	s.memory.Put()
+	s.memory = nil
 }
 
 // goneLocked notes that the stream has ended before its messages.
