@@ -11,6 +11,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/policy"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // cities are two instances of version 1 and two of version 2.
@@ -135,5 +138,49 @@ func TestSelfNeedsAPolicy(t *testing.T) {
 			_ = c.Close()
 			t.Error("Dial took it without a policy")
 		}
+	}
+}
+
+// While the subset has a usable instance, retries and forks do not leave it for an instance of a
+// fallback that is being connected.
+func TestRetriesDoNotLeaveForAConnection(t *testing.T) {
+	p := &policy.Policy{
+		Ejection: &policy.Ejection{Off: true},
+		Routes:   []policy.Route{{Name: "canary", To: []policy.Subset{{Version: "2"}}, Fallback: []policy.Subset{{Version: "1"}}}},
+	}
+	network, list := transport.NewMemory(), registry.NewMemory()
+	srv := server.New(server.WithTransport("mem", network))
+	check(server.Handle(srv, "Cart.Fail", func(context.Context, *string) (*string, error) { return nil, tandem.Errorf(tandem.Unavailable, "full") }))
+	ln, err := network.Listen(context.Background(), "2a")
+	check(err)
+	done := make(chan error, 1)
+	go func() { done <- srv.ServeListener(ln) }()
+	defer func() { check(srv.Close()); <-done }()
+	silent, err := network.Listen(context.Background(), "1a")
+	check(err)
+	defer silent.Close()
+	for id, version := range map[string]string{"2a": "2", "1a": "1"} { // 1a accepts no connection
+		_, err := list.Register(context.Background(), tandem.Instance{ID: id, Version: version, Endpoints: []tandem.Endpoint{{Transport: "mem", Address: id}}})
+		check(err)
+	}
+	c, err := client.Dial("memory://x", client.WithTransport("mem", network), client.WithResolver("memory", list), client.WithPolicy(p),
+		client.WithFailMode(client.Failover), client.WithRetries(3))
+	check(err)
+	defer c.Close()
+	retries := 0
+	for _, mode := range []tandem.FailMode{client.Failover, client.Fork} {
+		for range 20 {
+			var e client.Explanation
+			_ = c.Call(context.Background(), "Cart.Fail", "", nil, client.FailMode(mode), client.Idempotent(), client.Timeout(time.Second), client.Explain(&e))
+			retries += len(e.Attempts) - 1
+			for _, a := range e.Attempts {
+				if a.Chosen != "2a" {
+					t.Fatalf("%v: attempt %d went to %q: %s", mode, a.Number, a.Chosen, a.Error)
+				}
+			}
+		}
+	}
+	if retries == 0 {
+		t.Error("no call was retried")
 	}
 }
