@@ -92,6 +92,8 @@ var limits = map[string]string{ //nolint:gochecknoglobals // a constant
 	"instances of a list; reports beside a document":                                                   "registry.MaxInstances registry.MaxReports",
 	"a document":          "registry.MaxDocument",
 	"methods of a policy": "policy.maxMethods",
+	"routes of a policy; subsets of one, and as many fallbacks":                           "policy.MaxRoutes policy.maxSubsets",
+	"values of one list of a route; bytes of a value, of a regular expression":            "policy.maxRouteList policy.maxRouteText policy.maxExpression",
 	"routes of a list with a picker of their own; keys that Sticky remembers in a client": "balance.maxRoutes",
 }
 
