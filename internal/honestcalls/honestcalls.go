@@ -141,12 +141,13 @@ func overHTTP2(network tandem.Transport, address string) *http.Transport {
 func callGRPC(tr *http.Transport) error {
 	c := &http.Client{Transport: tr, Timeout: time.Minute}
 	const quoted = `"` + text + `"`
-	req, err := http.NewRequest(http.MethodPost, "http://localhost/"+strings.Replace(Method, ".", "/", 1), strings.NewReader("\x00\x00\x00\x00"+string(rune(len(quoted)))+quoted)) //nolint:noctx // the client has a timeout
+	message := "\x00\x00\x00\x00" + string(rune(len(quoted))) + quoted
+	req, err := http.NewRequest(http.MethodPost, "http://localhost/"+strings.Replace(Method, ".", "/", 1), strings.NewReader(message)) //nolint:noctx // the client has a timeout
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/grpc+json")
-	req.Header.Set("Te", "trailers")
+	req.Header.Set("TE", "trailers")
 	res, err := c.Do(req)
 	if err != nil {
 		return err
