@@ -28,6 +28,9 @@ type http2Stream struct {
 	// Guarded by h.machine.
 	changed sync.Cond   // any of what follows, or the stream's windows
 	body    http2Pieces // of the request, that have come, and were not read
+	into    []byte      // what comes next goes here, before body; see [directMessages]
+	unpaced int         // bytes that must come until paced is set again
+	paced   time.Time   // when 64 KiB of a message had come last, or it began
 	ended   bool        // the request has come to its end
 	trailer *http2.Block
 	closed  bool  // the body is not read any more
@@ -62,13 +65,21 @@ func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d
 
 // bodyLocked takes a part of the body.
 func (s *http2Stream) bodyLocked(b []byte, end bool) {
+	if n := copy(s.into, b); n > 0 {
+		s.h.m.Consumed(s.st, n)
+		s.into, b = s.into[n:], b[n:]
+		if s.unpaced -= n; s.unpaced <= 0 {
+			s.unpaced, s.paced = stallBytes, s.h.heard
+		}
+	}
 	if s.closed {
 		s.h.m.Consumed(s.st, len(b))
 	} else {
 		s.body.append(b)
 	}
-	s.ended = s.ended || end
-	s.changed.Broadcast()
+	if s.ended = s.ended || end; s.ended || len(s.into) == 0 {
+		s.changed.Broadcast()
+	}
 }
 
 // goneLocked notes that the stream has ended before its messages.
@@ -138,7 +149,7 @@ func (s *http2Stream) endLocked() {
 		s.writeBy.stop()
 	}
 	h.m.Consumed(s.st, s.body.drop())
-	s.closed = true
+	s.closed, s.into = true, nil
 	if !s.ended {
 		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
 	}
