@@ -299,7 +299,7 @@ faults-inputs: ## Give every parser, or those that INPUTS matches (package and t
 
 faults-inputs-http: ## The same for HTTP/2 beside net/http's, paths of google.api.http, NDJSON, gRPC-Web's text, and headers of the bridge
 	@$(MAKE) --no-print-directory faults-inputs INPUTSOF='./protocol/web ./protocol/rest ./grpcbridge' \
-		INPUTS='/web Fuzz(HTTP2Engines|Lines|Text)$$|/rest Fuzz(Template|Bind)$$|/grpcbridge FuzzHeader$$'
+		INPUTS='/web Fuzz(HTTP2Engines|Lines|Text)|/rest Fuzz|/grpcbridge Fuzz'
 
 demo: ## Run the demo: a cluster under fire, and no call lost
 	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)
