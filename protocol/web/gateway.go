@@ -55,9 +55,13 @@ func (g *gateway) codec(x *exchange, name string) tandem.Codec {
 
 // ServeHTTP makes one call.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if why := ambiguous(r); why != "" {
-		refuseMalformed(w, r, Conn(r.Context()), why)
+	if encodesSlash(r) {
+		refuseMalformed(w, r, Conn(r.Context()), "its path encodes a slash")
 		return
+	}
+	bad := isBodyOfGet(r)
+	if bad {
+		w.Header().Set("Connection", "close")
 	}
 	w, r, finish := untexted(w, r)
 	defer finish()
@@ -72,6 +76,9 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case x.route == nil && r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
 		g.wrongVerb(w, x)
+		return
+	case bad:
+		g.bodyOfGet(w, x)
 		return
 	case x.codec == nil || x.plain == nil && !x.kind.fits(m):
 		g.wrongType(w, x)
