@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -16,16 +15,16 @@ func mapOf(t *testing.T, key descriptorpb.FieldDescriptorProto_Type) protoreflec
 	one, many := descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
 	text := descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("maps.proto"), Syntax: proto.String("proto3"),
+		Name: new("maps.proto"), Syntax: new("proto3"),
 		MessageType: []*descriptorpb.DescriptorProto{{
-			Name: proto.String("M"),
-			Field: []*descriptorpb.FieldDescriptorProto{{Name: proto.String("by"), JsonName: proto.String("by"), Number: proto.Int32(1), Label: many,
-				Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), TypeName: proto.String(".M.ByEntry")}},
+			Name: new("M"),
+			Field: []*descriptorpb.FieldDescriptorProto{{Name: new("by"), JsonName: new("by"), Number: new(int32(1)), Label: many,
+				Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), TypeName: new(".M.ByEntry")}},
 			NestedType: []*descriptorpb.DescriptorProto{{
-				Name: proto.String("ByEntry"), Options: &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)},
+				Name: new("ByEntry"), Options: &descriptorpb.MessageOptions{MapEntry: new(true)},
 				Field: []*descriptorpb.FieldDescriptorProto{
-					{Name: proto.String("key"), JsonName: proto.String("key"), Number: proto.Int32(1), Label: one, Type: key.Enum()},
-					{Name: proto.String("value"), JsonName: proto.String("value"), Number: proto.Int32(2), Label: one, Type: text},
+					{Name: new("key"), JsonName: new("key"), Number: new(int32(1)), Label: one, Type: key.Enum()},
+					{Name: new("value"), JsonName: new("value"), Number: new(int32(2)), Label: one, Type: text},
 				},
 			}},
 		}},

@@ -74,7 +74,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m == nil:
 		g.noMethod(w, x)
 		return
-	case x.route == nil && r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
+	case !x.hasVerb():
 		g.wrongVerb(w, x)
 		return
 	case bad:

@@ -68,6 +68,12 @@ func isBodyOfGet(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ContentLength != 0
 }
 
+// hasVerb reports whether the method of a request is called by its verb.
+func (x *exchange) hasVerb() bool {
+	verb := x.req.Method
+	return x.route != nil || verb == http.MethodPost || verb == http.MethodGet && x.method.Safe
+}
+
 // bodyOfGet answers a GET with a body for a method that is called by GET.
 func (g *gateway) bodyOfGet(w http.ResponseWriter, x *exchange) {
 	why := tandem.Errorf(tandem.InvalidArgument, "malformed request: it is a GET with a body")
