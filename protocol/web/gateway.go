@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 
@@ -23,7 +24,8 @@ type gateway struct {
 	gzip     tandem.Compressor
 	mark     []byte // prefix of compressed messages; see markedGzip
 	failures *connect.ErrorWriter
-	handlers sync.Map // *connect.Handler by handlerKey: one for each combination that methods have
+	handlers sync.Map     // *connect.Handler by handlerKey: one for each combination that methods have
+	lastSize atomic.Int64 // of an encoded message
 }
 
 // handlerKey holds the properties that a connect handler depends on.
