@@ -16,7 +16,7 @@
 // The options of [Dial], by what they are about:
 //
 //	calls        WithTimeout, WithFailMode, WithRetries, WithAttempts, WithThrottle, WithWait
-//	instances    WithBalancer, WithRoute, WithHashKey, WithEjection, WithBreaker
+//	instances    WithBalancer, WithRoute, WithBaggage, WithHashKey, WithEjection, WithBreaker
 //	discovery    WithResolver, WithSnapshots
 //	policies     WithPolicy, WithPolicyFrom
 //	connections  WithConnections, WithTLS, WithTransport, WithProtocols
@@ -61,6 +61,7 @@ type Client struct {
 	usualMode   tandem.FailMode // the fail mode of the options
 	usualChain  tandem.Func     // the chain of usualMode
 	usual       callDefaults    // the defaults of the options
+	lane        atomic.Pointer[lane]
 	pool        pool.Pool
 	modes       failmode.Modes
 
@@ -102,6 +103,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 		return nil, invalid(err)
 	}
 	_, c.bare = c.opts.byProtocol[t.Scheme].(Bare)
+	c.opts.baggage.trust(resolver)
 	resolve, err := c.methods()
 	if err != nil {
 		return nil, invalid(err)
@@ -304,6 +306,9 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	}
 	if served := tandem.FromContext(ctx); served != nil && !c.bare {
 		carryCriticality(served, made)
+	}
+	if b := tandem.BaggageFromContext(ctx); b.Len() > 0 {
+		c.carryBaggage(b, made)
 	}
 	if c.usual.hashKey != nil && made.HashKey == "" {
 		made.HashKey = c.usual.hashKey(method, args)

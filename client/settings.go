@@ -82,6 +82,7 @@ func (o *options) listAttempts(l *settings.List) {
 		route = o.route.String()
 	}
 	l.Add("WithRoute", route)
+	l.Add("WithBaggage", o.baggage.text())
 	l.Add("WithHashKey", settings.Switch(o.hashKey != nil))
 }
 

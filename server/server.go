@@ -48,6 +48,7 @@ type Server struct {
 	turns        *turn.Watch
 	methods      foreignMethods
 	unrecognized unrecognized
+	baggage      baggageCounts
 	foreign      struct { // calls of other protocols
 		running atomic.Int64
 		calls   atomic.Uint64 // ever made
@@ -155,7 +156,7 @@ func New(opts ...Option) *Server {
 // wrap puts limits, interceptors and plugins round a method: once, when it is
 // registered.
 func (s *Server) wrap(m *dispatch.Method) (f tandem.Func, guarded bool) {
-	f = m.Func
+	f = s.takeBaggage(m.Func)
 	plugins := points.OfMethod(s.opts.plugins, s.describe(m), s.onPanic)
 	if guarded = plugins != nil || len(s.opts.interceptors) > 0; guarded {
 		f = session.Enter(f)
