@@ -15,13 +15,14 @@ func ExampleWithBaggage() {
 		fmt.Println(err)
 		return
 	}
-	var b tandem.Baggage = tandem.BaggageFromContext(ctx)
-	fmt.Println(b.Get("lane"))
+	var none tandem.Baggage
+	b := tandem.BaggageFromContext(ctx)
+	fmt.Println(b.Get("lane"), b == none)
 
 	_, err = tandem.WithBaggage(ctx, "not a key", "x")
 	fmt.Println(err)
 	// Output:
-	// blue
+	// blue false
 	// invalid argument: baggage: key "not a key": want letters, digits and signs such as - _ and .
 }
 
