@@ -42,6 +42,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/steer"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/resilience"
@@ -68,8 +69,8 @@ type Client struct {
 	opts       options
 	caller     call.Caller // runs calls; without a session of its own
 	target     string      // without secrets
-	steering   steering
-	overridden steering // what was done with the overrides of the instances
+	steering   steer.State
+	overridden steer.State // what was done with the overrides of the instances
 	budget     *resilience.Budget
 
 	attempt    tandem.Func // the attempt chain, the innermost part of all chains

@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/steer"
 	"github.com/tandem-rpc/tandem/policy"
 )
 
@@ -55,7 +56,7 @@ func (c *Client) State() State {
 		Listed: p.Listed, RegistryFailing: p.Failing, Policy: c.Policy(),
 	}
 	if p.Stale != nil {
-		s.RegistryError = shortened(p.Stale)
+		s.RegistryError = steer.Shortened(p.Stale)
 	}
 	for _, b := range p.Breakers {
 		s.Breakers = append(s.Breakers, MethodBreakers(b))

@@ -43,6 +43,7 @@ type options struct {
 	overload      overload.Config
 	trusts        func(*tandem.Peer) bool // reports whether a caller may send calls above Normal
 	baggage       Baggage
+	rules         *Rules // nil for none
 	maxMessage    int
 	maxOpen       int
 	streamWindow  int
