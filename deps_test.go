@@ -86,6 +86,8 @@ var importTable = []row{
 	{layer: 2, folder: "registry/history"},
 	{layer: 2, folder: "internal/machine"},
 	{layer: 2, folder: "internal/rules"},
+	{layer: 2, folder: "internal/served"},
+	{layer: 2, folder: "internal/steer"},
 	{layer: 2, folder: "internal/sim"},
 	{layer: 2, folder: "internal/multiplex"},
 	{layer: 2, folder: "internal/httpcalls"},

@@ -1,6 +1,6 @@
 package policy
 
-//go:generate go test -run TestSchemaIsPublished -write-schema .
+//go:generate go test -run SchemaIsPublished -write-schema .
 
 import (
 	"encoding/json"
