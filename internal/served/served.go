@@ -125,7 +125,8 @@ type Entry struct{ all, caller, tenant *bucket }
 // Enter counts a call in the limits of its method, which has some. The returned Entry must be left
 // when the call has ended. A call that is refused counts nowhere.
 func (m *Method) Enter(now time.Time, call *tandem.Call, tenant string) (e Entry, err error) {
-	ok, wait := true, time.Duration(0)
+	var ok bool
+	var wait time.Duration
 	if m.tenants != nil && tenant != "" {
 		if e.tenant, ok, wait = m.tenants.enter(keyOf(true, tenant), now); !ok {
 			return e, m.refusal(wait, "the limit of tenant %.100q", tenant)
