@@ -67,6 +67,7 @@ var importTable = []row{
 	{layer: 1, folder: "internal/dispatch"},
 	{layer: 1, folder: "internal/housecheck"},
 	{layer: 1, folder: "internal/http2", foreign: []string{"golang.org/x/net"}},
+	{layer: 1, folder: "internal/kept"},
 	{layer: 1, folder: "internal/jsonschema", foreign: []string{"google.golang.org/protobuf"}},
 	{layer: 1, folder: "internal/overload"},
 	{layer: 1, folder: "internal/settings"},

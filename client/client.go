@@ -72,6 +72,7 @@ type Client struct {
 	steering   steer.State
 	overridden steer.State // what was done with the overrides of the instances
 	budget     *resilience.Budget
+	degraded   degraded
 
 	attempt    tandem.Func // the attempt chain, the innermost part of all chains
 	makeOthers sync.Once
@@ -302,6 +303,9 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	made := &o.Call
 	made.Body, made.Method, made.Kind, made.Codec, made.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
 	made.Route, made.Idempotent = c.usual.route, r.Idempotent
+	if r.Degrade != nil && kind == tandem.Unary {
+		c.degraded.watch(o, r.Degrade)
+	}
 	for _, opt := range opts {
 		opt(made)
 	}

@@ -51,6 +51,9 @@ func value(field string, t reflect.Type) schema {
 	if t == reflect.TypeFor[time.Time]() {
 		return schema{"type": "string", "format": "date-time"}
 	}
+	if s := degradeValue(field); s != nil {
+		return s
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return value(field, t.Elem())
