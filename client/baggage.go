@@ -39,7 +39,8 @@ const (
 
 // WithBaggage sets what the client does with the [tandem.Baggage] of a call's context: which pairs
 // it sends, whether it sends any, and which of them choose instances. A call with the metadata
-// [tandem.BaggageKey] of its own sends that, and with a [Route] of its own keeps to that.
+// [tandem.BaggageKey] of its own sends that, and with a [Route] of its own keeps to that. Baggage
+// that does not fit beside the call's other metadata is dropped and counted ([State]).
 func WithBaggage(b Baggage) Option {
 	return func(o *options) {
 		bad := func(key string) bool {
@@ -98,9 +99,26 @@ func (c *Client) carryBaggage(b tandem.Baggage, call *tandem.Call) {
 	if o.Keys != nil {
 		b = b.Only(func(key string) bool { return slices.Contains(o.Keys, key) })
 	}
-	if text := b.String(); text != "" {
+	switch text := b.String(); {
+	case text == "":
+	case len(text)+sizeOf(call.Metadata) > roomForBaggage:
+		c.baggageDropped.Add(1)
+	default:
 		call.SetMetadata(tandem.BaggageKey, text)
 	}
+}
+
+// roomForBaggage is how many bytes of metadata a call with baggage may have before its attempts.
+// The protocols carry 16 KiB; the rest is for plugins that add to it.
+const roomForBaggage = 12 << 10
+
+func sizeOf(md tandem.Metadata) (n int) {
+	for key, values := range md {
+		for _, v := range values {
+			n += len(key) + len(v)
+		}
+	}
+	return n
 }
 
 // lane is the route of calls with the same baggage.

@@ -74,6 +74,8 @@ type Client struct {
 	budget     *resilience.Budget
 	degraded   degraded
 
+	baggageDropped atomic.Uint64
+
 	attempt    tandem.Func // the attempt chain, the innermost part of all chains
 	makeOthers sync.Once
 	others     *[failmode.Count]tandem.Func // the chains of all fail modes; made when a call first uses one other than usualMode

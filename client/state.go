@@ -25,6 +25,7 @@ type State struct {
 	RegistryFailing time.Time      `json:"registryFailing,omitzero"` // since when the registry has failed; zero while it answers
 	RegistryError   string         `json:"registryError"`            // why it fails; the last list stays in use
 	Policy          policy.Applied `json:"policy"`                   // what was done with the last policy
+	BaggageDropped  uint64         `json:"baggageDropped"`           // calls whose baggage did not fit beside their other metadata, since Dial
 	Degraded        DegradeCounts  `json:"degraded"`                 // calls that failed and were answered all the same, since Dial
 }
 
@@ -54,7 +55,7 @@ func (c *Client) State() State {
 	s := State{
 		Target: c.target, Connections: p.Connections, Instances: InstanceCounts(p.Instances), Panicking: p.Panicking, Ejections: p.Ejections,
 		RetryBudget: c.budget.Left(time.Now()), RetriesRefused: c.budget.Refused(),
-		Listed: p.Listed, RegistryFailing: p.Failing, Policy: c.Policy(), Degraded: c.degraded.counts(),
+		Listed: p.Listed, RegistryFailing: p.Failing, Policy: c.Policy(), Degraded: c.degraded.counts(), BaggageDropped: c.baggageDropped.Load(),
 	}
 	if p.Stale != nil {
 		s.RegistryError = steer.Shortened(p.Stale)

@@ -211,3 +211,29 @@ func TestBaggageLeavesForTrustedTargetsOnly(t *testing.T) {
 		}
 	}
 }
+
+// Baggage that does not fit beside the call's other metadata is dropped and counted; the call is made.
+func TestBaggageThatDoesNotFitIsDropped(t *testing.T) {
+	srv := server.New(server.WithProtocols(all.New()...), server.WithBaggage(server.Baggage{Networks: []netip.Prefix{loopback}}))
+	err := server.Handle(srv, "Test.Seen", func(ctx context.Context, in *wrapperspb.StringValue) (*wrapperspb.StringValue, error) {
+		return wrapperspb.String(tandem.BaggageFromContext(ctx).Get("lane")), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listening(t, srv)
+	ctx, err := tandem.WithBaggage(t.Context(), "lane", strings.Repeat("x", 8000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scheme := range []string{"tcp", "grpc", "rpcx"} {
+		c := dialAll(t, scheme+"://"+address, client.WithBaggage(client.Baggage{Target: client.Trusted}))
+		for i, size := range []int{1000, 9000} {
+			lane := new(wrapperspb.StringValue)
+			err := c.Call(ctx, "Test.Seen", wrapperspb.String(""), lane, client.Metadata("other", strings.Repeat("y", size)))
+			if want := 8000 * (1 - i); err != nil || len(lane.GetValue()) != want || c.State().BaggageDropped != uint64(i) {
+				t.Errorf("%s, %d bytes beside: %v, a lane of %d bytes, want %d; %d dropped", scheme, size, err, len(lane.GetValue()), want, c.State().BaggageDropped)
+			}
+		}
+	}
+}
