@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
@@ -28,6 +29,9 @@ type http2Stream struct {
 	// Guarded by h.machine.
 	changed sync.Cond   // any of what follows, or the stream's windows
 	body    http2Pieces // of the request, that have come, and were not read
+	into    []byte      // what comes next goes here, before body; see [directMessages]
+	unpaced int         // bytes that must come until paced is set again
+	paced   time.Time   // when 64 KiB of a message had come last, or it began
 	ended   bool        // the request has come to its end
 	trailer *http2.Block
 	closed  bool  // the body is not read any more
@@ -35,6 +39,7 @@ type http2Stream struct {
 	waits   bool  // for 100-continue
 	readBy  deadline
 	writeBy deadline
+	memory  *buffer.Buffer // of the end of the response, until that is sent; nil if it is not pooled
 }
 
 // deadline is a time by which something must have happened; the zero value is none.
@@ -62,13 +67,28 @@ func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d
 
 // bodyLocked takes a part of the body.
 func (s *http2Stream) bodyLocked(b []byte, end bool) {
+	if n := copy(s.into, b); n > 0 {
+		s.h.m.Consumed(s.st, n)
+		s.into, b = s.into[n:], b[n:]
+		if s.unpaced -= n; s.unpaced <= 0 {
+			s.unpaced, s.paced = stallBytes, s.h.heard
+		}
+	}
 	if s.closed {
 		s.h.m.Consumed(s.st, len(b))
 	} else {
 		s.body.append(b)
 	}
-	s.ended = s.ended || end
-	s.changed.Broadcast()
+	if s.ended = s.ended || end; s.ended || len(s.into) == 0 {
+		s.changed.Broadcast()
+	}
+}
+
+// sentLocked notes that the response has been sent.
+func (s *http2Stream) sentLocked() {
+	s.writeBy.stop()
+	s.memory.Put()
+	s.memory = nil
 }
 
 // goneLocked notes that the stream has ended before its messages.
@@ -138,7 +158,7 @@ func (s *http2Stream) endLocked() {
 		s.writeBy.stop()
 	}
 	h.m.Consumed(s.st, s.body.drop())
-	s.closed = true
+	s.closed, s.into = true, nil
 	if !s.ended {
 		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
 	}
