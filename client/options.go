@@ -76,6 +76,7 @@ type options struct {
 	streamWindow        int
 	windowGiven         bool
 	snapshots           string
+	baggage             Baggage
 	ejection            *Ejection                 // nil for none
 	breaker             *resilience.BreakerConfig // nil for none
 	self                rules.Self                // what routes match of the client
@@ -130,6 +131,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		backoff:         resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second},
 		healthCheck:     10 * time.Second,
 		silence:         session.DefaultSilence,
+		baggage:         Baggage{Lanes: defaultLanes()},
 		maxMessage:      wire.DefaultMaxMessage,
 		streamWindow:    session.DefaultStreamWindow,
 	}

@@ -84,6 +84,7 @@ func (o *options) listAttempts(l *settings.List) {
 		route = o.route.String()
 	}
 	l.Add("WithRoute", route)
+	l.Add("WithBaggage", o.baggage.text())
 	l.Add("WithHashKey", settings.Switch(o.hashKey != nil))
 	l.Add("WithCaller", cmp.Or(o.self.Caller, "none"))
 	l.Add("WithZone", cmp.Or(o.self.Zone, "none"))
@@ -134,7 +135,7 @@ func (o *options) listExtensions(l *settings.List) {
 // listOverrides adds what operators have set for the instances in the registry.
 func (c *Client) listOverrides(l *settings.List) {
 	const override = "override"
-	if version := c.overridden.last().InForce; version != "" {
+	if version := c.overridden.Last().InForce; version != "" {
 		l.AddFrom("overrides", version, override)
 	}
 	withheld := c.pool.Withheld()

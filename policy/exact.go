@@ -14,10 +14,13 @@ import (
 // exact refuses what encoding/json accepts but [Schema] does not allow: names that differ in
 // case, names that occur twice, missing fields, null and empty strings. So all readers
 // understand a policy in the same way. Its errors name the field.
-func exact(text []byte) error {
+func exact(text []byte) error { return exactAs(text, reflect.TypeFor[Policy]()) }
+
+// exactAs is exact for another type of document.
+func exactAs(text []byte, document reflect.Type) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if err := exactValue(d, reflect.TypeFor[Policy](), ""); err != nil {
+	if err := exactValue(d, document, ""); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
