@@ -34,6 +34,7 @@ type http2Stream struct {
 	paced   time.Time   // when 64 KiB of a message had come last, or it began
 	ended   bool        // the request has come to its end
 	trailer *http2.Block
+	served  bool  // the handler has returned
 	closed  bool  // the body is not read any more
 	gone    error // why the stream has ended
 	waits   bool  // for 100-continue
@@ -89,6 +90,17 @@ func (s *http2Stream) sentLocked() {
 	s.writeBy.stop()
 	s.memory.Put()
 	s.memory = nil
+	if s.served {
+		s.refuseRestLocked()
+	}
+}
+
+// refuseRestLocked tells the client that the rest of its request is not wanted, when it has all of the
+// response (RFC 9113, section 8.1).
+func (s *http2Stream) refuseRestLocked() {
+	if !s.ended {
+		s.h.m.Cancel(s.st, http2.NoError)
+	}
 }
 
 // goneLocked notes that the stream has ended before its messages.
@@ -159,8 +171,9 @@ func (s *http2Stream) endLocked() {
 	}
 	h.m.Consumed(s.st, s.body.drop())
 	s.closed, s.into = true, nil
-	if !s.ended {
-		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
+	s.served = true
+	if s.st.Sent() {
+		s.refuseRestLocked()
 	}
 	if s.req != nil {
 		s.head.Free()
