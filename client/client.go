@@ -18,11 +18,11 @@
 //	calls        WithTimeout, WithFailMode, WithRetries, WithAttempts, WithThrottle, WithWait
 //	instances    WithBalancer, WithRoute, WithBaggage, WithHashKey, WithEjection, WithBreaker
 //	discovery    WithResolver, WithSnapshots
-//	policies     WithPolicy, WithPolicyFrom, WithCaller, WithZone
+//	policies     WithPolicy, WithPolicyFrom
 //	connections  WithConnections, WithTLS, WithTransport, WithProtocols
 //	messages     WithCodec, WithCompression, WithMaxMessage
 //	extensions   WithInterceptors, WithAttemptInterceptors, WithPlugins, WithLogger
-//	serving      WithService, WithFunc, WithServingPlugins, WithID
+//	serving      WithService, WithFunc, WithID
 package client
 
 import (
@@ -306,7 +306,7 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	o.Rule = r
 	made := &o.Call
 	if all.Draws {
-		made.Draw = rand.Uint64() | 1 // never 0
+		made.Draw = rand.Uint32() | 1 // never 0
 	}
 	made.Body, made.Method, made.Kind, made.Codec, made.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
 	made.Route, made.Idempotent = c.usual.route, r.Idempotent

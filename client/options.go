@@ -302,25 +302,6 @@ func WithRoute(r tandem.Route) Option {
 	}
 }
 
-// WithCaller names the service that makes the calls, for the routes of a policy
-// (policy.Match.Callers). Dial requires [WithPolicy] or [WithPolicyFrom] with it.
-func WithCaller(service string) Option {
-	return func(o *options) {
-		o.given.Add("WithCaller")
-		o.self.Caller = service
-	}
-}
-
-// WithZone sets the zone in which the client runs, for the routes of a policy (policy.Match.Zones,
-// policy.Subset.SameZone). Without it, it is the Zone of the policy's balancer. Dial requires
-// [WithPolicy] or [WithPolicyFrom] with it.
-func WithZone(zone string) Option {
-	return func(o *options) {
-		o.given.Add("WithZone")
-		o.self.Zone = zone
-	}
-}
-
 // WithHashKey sets the function that makes the hash key of a call from its arguments, for
 // policies that choose by key; a call with a [HashKey] keeps that one. For streams args is nil.
 // The function must be safe for concurrent use.

@@ -173,7 +173,7 @@ func (f *trialFlags) client(at *place, list []tandem.Instance, pol *policy.Polic
 	}
 	dial = append(dial, client.WithResolver("listed", fixedList(list)))
 	if version != "" {
-		dial = append(dial, client.WithPolicy(pol), client.WithCaller(from.Caller), client.WithZone(from.Zone))
+		dial = append(dial, client.WithPolicy(pol, client.Self{Caller: from.Caller, Zone: from.Zone}))
 	}
 	return client.Dial("listed://instances", dial...)
 }

@@ -327,12 +327,12 @@ func clientRows() map[string]row {
 		}.but("WithID: " + noBack),
 		"client.WithService": forClient(func(*cell) client.Option { return client.WithService("C", service{}) }, called).but("WithService and WithFunc: " + noBack),
 		"client.WithFunc":    forClient(func(*cell) client.Option { return client.WithFunc("C.Hi", hi) }, called).but("WithService and WithFunc: " + noBack),
-		"client.WithServingPlugins": row{
+		"client.WithPlugins Serving": row{
 			prepare: func(c *cell) {
-				c.clientOpts = []client.Option{client.WithFunc("C.Hi", hi), client.WithServingPlugins(plugin{c})}
+				c.clientOpts = []client.Option{client.WithFunc("C.Hi", hi), client.WithPlugins(client.Serving{plugin{c}})}
 			},
 			effect: counts("T.Back", "x"),
-		}.but("WithServingPlugins: " + noBack),
+		}.but("WithPlugins: Serving: " + noBack),
 		"client.WithConnections PerInstance": forClient(func(*cell) client.Option { return client.WithConnections(client.Connections{PerInstance: 3}) }, func(c *cell) (bool, error) {
 			d, err := c.dial()
 			if err != nil {
