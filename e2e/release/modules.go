@@ -25,6 +25,7 @@ func released() []string {
 		"compat/rpcx/registries",
 		"console",
 		"grpcbridge",
+		"identity",
 		"policy/yaml",
 		"protocol/rest",
 		"protocol/thrift",
