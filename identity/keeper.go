@@ -169,7 +169,7 @@ func (k *keeper) failed(err error) {
 // current returns the keys, nil if there have never been any, or why tokens can't be checked.
 func (k *keeper) current(now time.Time) (*keySet, error) {
 	if k.stale > 0 && now.Sub(time.Unix(0, k.loaded.Load())) > k.stale && k.keys.Load() != nil {
-		return nil, tandem.Errorf(tandem.Unavailable, "tokens can't be checked now: the issuer's keys are too old")
+		return nil, unavailable("tokens can't be checked now: the issuer's keys are too old")
 	}
 	return k.keys.Load(), nil
 }
@@ -188,14 +188,14 @@ func (k *keeper) newer(ctx context.Context, old *keySet) (*keySet, error) {
 	if keys := k.keys.Load(); keys != nil {
 		return keys, nil
 	}
-	return nil, tandem.Errorf(tandem.Unavailable, "tokens can't be checked now: there are no keys of the issuer yet")
+	return nil, unavailable("tokens can't be checked now: there are no keys of the issuer yet")
 }
 
 // wait has the keys read, unless they are being read already, and waits for the end of that.
 func (k *keeper) wait(ctx context.Context, reading <-chan struct{}) error {
 	defer k.waiting.Add(-1)
 	if k.waiting.Add(1) > maxWaiting {
-		return tandem.Errorf(tandem.Unavailable, "tokens can't be checked now: too many calls wait for the issuer's keys")
+		return unavailable("tokens can't be checked now: too many calls wait for the issuer's keys")
 	}
 	select {
 	case k.wanted <- struct{}{}:
@@ -208,7 +208,7 @@ func (k *keeper) wait(ctx context.Context, reading <-chan struct{}) error {
 	case <-timer.C:
 	case <-k.done:
 	case <-ctx.Done():
-		return tandem.Errorf(tandem.Unavailable, "the call ended while the issuer's keys were fetched")
+		return unavailable("the call ended while the issuer's keys were fetched")
 	}
 	return nil
 }
@@ -230,4 +230,9 @@ func (k *keeper) ready(ctx context.Context) error {
 			return fmt.Errorf("identity: no keys of %s: %w: %s", status.Source, ctx.Err(), status.Error)
 		}
 	}
+}
+
+// unavailable is the error of a call that may be made again: its token was not looked at.
+func unavailable(why string) error {
+	return &tandem.Error{Code: tandem.Unavailable, Message: why, NotExecuted: true}
 }
