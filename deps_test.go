@@ -106,6 +106,7 @@ var importTable = []row{
 
 	{layer: 8, folder: "client/debug"},
 	{layer: 8, folder: "tandemtest", foreign: []string{goleakModule}},
+	{layer: 8, folder: "transport/tlsfiles"},
 	{layer: 8, folder: "transport/transporttest", foreign: []string{goleakModule}},
 	{layer: 8, folder: "protocol/protocoltest"},
 	{layer: 8, folder: "protocol/netrpc"},
