@@ -21,6 +21,7 @@ import (
 // trialFlags are the flags of tandem policy test.
 type trialFlags struct {
 	access   accessFlags
+	authz    authzFlags
 	route    tandem.Route
 	tags     []string
 	metadata []string
@@ -33,12 +34,15 @@ func newPolicyTest(sh *shell) *cobra.Command {
 	var f trialFlags
 	cmd := &cobra.Command{
 		Use:   "test [flags] POLICY TARGET METHOD…",
-		Short: "say where calls would go under a policy, and why, without making any",
+		Short: "say where calls would go under a policy, or if rules allow a call, and why",
 		Long: "POLICY is a file (JSON, or YAML by its name; - is standard input), a document of a registry, or none.\n" +
 			"It connects to the instances, as a client does, so that those which can't be reached are known. What\n" +
-			"depends on earlier calls, such as latencies and breakers, is as in a new client.",
-		Example: "tandem policy test --tag lane=blue policy.yaml etcd://h1:2379/shop/Cart Cart.Add",
-		Args:    wantArgs(3, -1),
+			"depends on earlier calls, such as latencies and breakers, is as in a new client.\n\n" +
+			"With --authz it says whether the authorization rules in a file allow a caller to call a method, and\n" +
+			"by which rule. It needs no server, and ends with the exit code 17 if they deny it.",
+		Example: "tandem policy test --tag lane=blue policy.yaml etcd://h1:2379/shop/Cart Cart.Add\n" +
+			"tandem policy test --authz authz.yaml --caller spiffe://shop/cart --method Stock.Get --claim scope=read",
+		Args: f.authz.args,
 	}
 	p := outputFlag(sh, cmd)
 	none := func(context.Context, []string) completions { return nil }
@@ -47,14 +51,18 @@ func newPolicyTest(sh *shell) *cobra.Command {
 	set := cmd.Flags()
 	set.StringVar(&f.route.Version, "version", "", "the calls want instances of this version")
 	set.StringVar(&f.route.Group, "group", "", "the calls want instances of this group")
-	set.StringArrayVar(&f.tags, "tag", nil, "the calls want instances with this tag, `name=value`; may be repeated")
+	set.StringArrayVar(&f.tags, "tag", nil, "the calls want this tag, `name=value`; may be repeated")
 	set.BoolVar(&f.route.Force, "force-tags", false, "the calls fail rather than go to instances without the tags")
 	set.StringArrayVarP(&f.metadata, "metadata", "H", nil, "`key=value` that the calls send; may be repeated")
 	set.StringVar(&f.hashKey, "hash-key", "", "key for balancers that hash")
 	set.StringVar(&f.pin, "instance", "", "the calls want the instance with this `ID`")
 	set.DurationVar(&f.wait, "wait", 3*time.Second, "how long to wait until all instances are connected")
+	f.authz.add(set)
 	f.access.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.authz.file != "" {
+			return f.authz.run(sh, p, f.metadata)
+		}
 		return interrupted(cmd.Context(), f.run(cmd.Context(), sh, p, args))
 	}
 	return cmd
