@@ -133,6 +133,7 @@ var importTable = []row{
 	{layer: 9, folder: "telemetry/prom/..."},
 	{layer: 9, folder: "grpcbridge/..."},
 	{layer: 9, folder: "identity/..."},
+	{layer: 9, folder: "stores/..."},
 	{layer: 9, folder: "protocol/all", foreign: []string{"connectrpc.com/connect", "github.com/coder/websocket", "google.golang.org/protobuf"}},
 	{layer: 9, folder: "protocol/rest/..."},
 	{layer: 9, folder: "protocol/triple", foreign: []string{"google.golang.org/protobuf"}},

@@ -35,6 +35,7 @@ func released() []string {
 		"registry/nacos",
 		"registry/redis",
 		"registry/zookeeper",
+		"stores",
 		"telemetry",
 		"transport/kcp",
 		"transport/nbio",
