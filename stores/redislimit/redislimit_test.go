@@ -87,7 +87,7 @@ func (s *redisServer) instance(t testing.TB, opts ...redislimit.Option) *redisli
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = c.Close() })
-	p, err := redislimit.New(c, "shop", append(opts, redislimit.WithTimeout(5*time.Second))...)
+	p, err := redislimit.New(c, "shop", append([]redislimit.Option{redislimit.WithTimeout(5 * time.Second)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestInstancesShareALimit(t *testing.T) {
 // A Redis that is stopped or killed delays few calls, and they are counted by each instance until it is back.
 func TestRedisThatIsAway(t *testing.T) {
 	s := startRedis(t)
-	p := s.instance(t, redislimit.PerCaller(redislimit.Limit{Rate: 0.01, Burst: 3}), func(p *redislimit.Limits) { redislimit.WithTimeout(100 * time.Millisecond)(p) })
+	p := s.instance(t, redislimit.PerCaller(redislimit.Limit{Rate: 0.01, Burst: 3}), redislimit.WithTimeout(time.Second))
 	for want := range []int{3: 0} {
 		err := ask(t, p, "A.B", "ada")
 		if (err == nil) != (want < 3) {
