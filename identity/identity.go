@@ -79,6 +79,7 @@ const defaultAlgorithms = 3 // the first of them
 // Verifier checks tokens. It is an [auth.Authenticator], safe for concurrent use.
 type Verifier struct {
 	cfg    Config
+	bearer auth.Authenticator
 	parser *jwt.Parser
 	keys   *keeper
 	cache  cache
@@ -93,6 +94,7 @@ func New(cfg Config) (*Verifier, error) {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	v := &Verifier{cfg: cfg, now: time.Now}
+	v.bearer = auth.Bearer(v.verify)
 	v.parser = jwt.NewParser(
 		jwt.WithValidMethods(cfg.Algorithms), jwt.WithIssuer(cfg.Issuer), jwt.WithAudience(cfg.Audiences...), jwt.WithExpirationRequired(),
 		jwt.WithLeeway(cfg.Leeway), jwt.WithIssuedAt(), jwt.WithJSONNumber(), jwt.WithTimeFunc(func() time.Time { return v.now() }), jwt.WithStrictDecoding(),
@@ -151,7 +153,7 @@ func (v *Verifier) Status() Status {
 // Authenticate checks the bearer token of a call and returns its [*auth.Principal]. It returns
 // [auth.ErrNoCredentials] for a call without one.
 func (v *Verifier) Authenticate(ctx context.Context, call *tandem.Call) (any, error) {
-	return auth.Bearer(v.verify).Authenticate(ctx, call)
+	return v.bearer.Authenticate(ctx, call)
 }
 
 func (v *Verifier) verify(ctx context.Context, token string) (any, error) {
