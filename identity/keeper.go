@@ -47,8 +47,8 @@ type keeper struct {
 	mu      sync.Mutex
 	status  Status
 	text    []byte        // of keys
-	begun   time.Time     // of the last read
-	running bool          // it has not ended
+	running bool          // a read has begun
+	ended   time.Time     // when the last one has ended
 	reading chan struct{} // closed when the read has ended that runs or comes next
 }
 
@@ -101,30 +101,26 @@ func (k *keeper) run(ctx context.Context) {
 func (k *keeper) sleep(ctx context.Context, after time.Duration) bool {
 	timer := time.NewTimer(after)
 	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			return true
-		case <-k.wanted:
-			k.mu.Lock()
-			may := k.mayRead()
-			k.mu.Unlock()
-			if may {
-				return true
-			}
-		case <-ctx.Done():
-			return false
-		}
+	select {
+	case <-timer.C:
+	case <-k.wanted: // only sent if the keys may be read
+	case <-ctx.Done():
+		return false
 	}
+	return true
 }
 
 // mayRead reports whether a call may have the keys read now. The mutex is held.
-func (k *keeper) mayRead() bool { return !k.running && time.Since(k.begun) >= k.again }
+func (k *keeper) mayRead() bool { return !k.running && time.Since(k.ended) >= k.again }
 
 // update reads the keys once. An error leaves those before.
 func (k *keeper) update(ctx context.Context) error {
 	k.mu.Lock()
-	k.begun, k.running = time.Now(), true
+	k.running = true
+	select {
+	case <-k.wanted: // this is it
+	default:
+	}
 	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
@@ -133,7 +129,7 @@ func (k *keeper) update(ctx context.Context) error {
 	defer k.mu.Unlock()
 	defer func() {
 		close(k.reading)
-		k.running, k.reading = false, make(chan struct{})
+		k.running, k.ended, k.reading = false, time.Now(), make(chan struct{})
 	}()
 	same := err == nil && k.text != nil && bytes.Equal(text, k.text)
 	var keys *keySet
@@ -178,9 +174,15 @@ func (k *keeper) current(now time.Time) (*keySet, error) {
 // asked for them now; else those that there are.
 func (k *keeper) newer(ctx context.Context, old *keySet) (*keySet, error) {
 	k.mu.Lock()
-	reading, wait := k.reading, k.running || k.mayRead()
+	reading, wait := k.reading, k.keys.Load() == old && (k.running || k.mayRead())
+	if wait && !k.running {
+		select {
+		case k.wanted <- struct{}{}:
+		default:
+		}
+	}
 	k.mu.Unlock()
-	if k.keys.Load() == old && wait {
+	if wait {
 		if err := k.wait(ctx, reading); err != nil {
 			return nil, err
 		}
@@ -191,15 +193,11 @@ func (k *keeper) newer(ctx context.Context, old *keySet) (*keySet, error) {
 	return nil, unavailable("tokens can't be checked now: there are no keys of the issuer yet")
 }
 
-// wait has the keys read, unless they are being read already, and waits for the end of that.
+// wait waits for the end of the read that runs or comes next.
 func (k *keeper) wait(ctx context.Context, reading <-chan struct{}) error {
 	defer k.waiting.Add(-1)
 	if k.waiting.Add(1) > maxWaiting {
 		return unavailable("tokens can't be checked now: too many calls wait for the issuer's keys")
-	}
-	select {
-	case k.wanted <- struct{}{}:
-	default:
 	}
 	timer := time.NewTimer(fetchTime)
 	defer timer.Stop()
