@@ -24,11 +24,15 @@ type authzFlags struct {
 
 func (f *authzFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.file, "authz", "", "decide by the authorization rules in this `FILE`")
-	set.StringVar(&f.caller, "caller", "", "with --authz: `name` of the caller, if it is authenticated")
 	set.StringVar(&f.method, "method", "", "with --authz: the method")
 	set.StringArrayVar(&f.claims, "claim", nil, "with --authz: a claim, JSON or a text; may be repeated")
 	set.StringVar(&f.tenant, "tenant", "", "with --authz: the caller's tenant")
 	set.StringVar(&f.issuer, "issuer", "", "with --authz: who vouches for the caller")
+	for _, name := range []string{"method", "claim", "tenant", "issuer"} { // the text above the flags has them
+		if err := set.MarkHidden(name); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // args checks the arguments and the flags: rules need no target.
@@ -45,7 +49,7 @@ func (f *authzFlags) args(cmd *cobra.Command, args []string) error {
 	case f.file != "":
 		return nil
 	}
-	for _, name := range []string{"caller", "method", "claim", "tenant", "issuer"} {
+	for _, name := range []string{"method", "claim", "tenant", "issuer"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s wants --authz FILE", name)
 		}
@@ -156,4 +160,3 @@ func (d *decided) lines() []string {
 	}
 	return lines
 }
-

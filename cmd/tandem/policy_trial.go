@@ -28,6 +28,9 @@ type trialFlags struct {
 	hashKey  string
 	pin      string
 	wait     time.Duration
+	self     self
+	samples  string
+	against  string
 }
 
 func newPolicyTest(sh *shell) *cobra.Command {
@@ -38,11 +41,18 @@ func newPolicyTest(sh *shell) *cobra.Command {
 		Long: "POLICY is a file (JSON, or YAML by its name; - is standard input), a document of a registry, or none.\n" +
 			"It connects to the instances, as a client does, so that those which can't be reached are known. What\n" +
 			"depends on earlier calls, such as latencies and breakers, is as in a new client.\n\n" +
-			"With --authz it says whether the authorization rules in a file allow a caller to call a method, and\n" +
-			"by which rule. It needs no server, and ends with the exit code 17 if they deny it.",
-		Example: "tandem policy test --tag lane=blue policy.yaml etcd://h1:2379/shop/Cart Cart.Add\n" +
-			"tandem policy test --authz authz.yaml --caller spiffe://shop/cart --method Stock.Get --claim scope=read",
-		Args: f.authz.args,
+			"With --samples in place of METHOD it says what share of such calls would go where and, with\n" +
+			"--against, what share would move. A line: {\"method\": \"Cart.Add\", \"metadata\": {\"user\": \"ann\"},\n" +
+			"\"count\": 20}; the other fields are hashKey, version, group, tags, caller and zone. With --authz it\n" +
+			"says if rules let --caller call --method, with --claim PATH=VALUE, --tenant, --issuer; else exit code 17.",
+		Example: "tandem policy test --tag lane=blue policy.yaml etcd://h1:2379/shop/Cart Cart.Add",
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		f.authz.caller = f.self.Caller
+		if f.samples != "" && f.authz.file == "" {
+			return wantArgs(2, 2)(cmd, args)
+		}
+		return f.authz.args(cmd, args)
 	}
 	p := outputFlag(sh, cmd)
 	none := func(context.Context, []string) completions { return nil }
@@ -57,13 +67,23 @@ func newPolicyTest(sh *shell) *cobra.Command {
 	set.StringVar(&f.hashKey, "hash-key", "", "key for balancers that hash")
 	set.StringVar(&f.pin, "instance", "", "the calls want the instance with this `ID`")
 	set.DurationVar(&f.wait, "wait", 3*time.Second, "how long to wait until all instances are connected")
+	set.StringVar(&f.self.Caller, "caller", "", "the `service` that makes the calls, for routes")
+	set.StringVar(&f.self.Zone, "zone", "", "the zone that the calls come from, for routes")
+	set.StringVar(&f.samples, "samples", "", "a `file` of calls, one in each line as JSON; - is standard input")
+	set.StringVar(&f.against, "against", "", "the `policy` now, to compare the calls of --samples with")
 	f.authz.add(set)
 	f.access.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.authz.file != "" {
 			return f.authz.run(sh, p, f.metadata)
 		}
-		return interrupted(cmd.Context(), f.run(cmd.Context(), sh, p, args))
+		run := f.run
+		if f.samples != "" {
+			run = f.runSamples
+		} else if f.against != "" {
+			return usagef("--against: only with --samples")
+		}
+		return interrupted(cmd.Context(), run(cmd.Context(), sh, p, args))
 	}
 	return cmd
 }
@@ -136,15 +156,7 @@ func (f *trialFlags) run(ctx context.Context, sh *shell, p *listing.Printer, arg
 	result := &triedPolicy{
 		Target: registry.Redact(at.target), Policy: registry.Redact(args[0]), Version: version, Route: f.route.String(), Withheld: effect.Withheld,
 	}
-	dial, err := at.options()
-	if err != nil {
-		return err
-	}
-	dial = append(dial, client.WithResolver("listed", fixedList(effect.Enabled)))
-	if version != "" {
-		dial = append(dial, client.WithPolicy(pol))
-	}
-	c, err := client.Dial("listed://instances", dial...)
+	c, err := f.client(at, effect.Enabled, pol, version, f.self)
 	if err != nil {
 		return err
 	}
@@ -158,6 +170,19 @@ func (f *trialFlags) run(ctx context.Context, sh *shell, p *listing.Printer, arg
 		result.Methods = append(result.Methods, triedMethod{method, pol.For(method), candidates(e), e})
 	}
 	return p.Print(&listing.List{Notes: result.lines(len(list)), Value: result})
+}
+
+// client returns a client of a list with a policy; version is "" for none.
+func (f *trialFlags) client(at *place, list []tandem.Instance, pol *policy.Policy, version string, from self) (*client.Client, error) {
+	dial, err := at.options()
+	if err != nil {
+		return nil, err
+	}
+	dial = append(dial, client.WithResolver("listed", fixedList(list)))
+	if version != "" {
+		dial = append(dial, client.WithPolicy(pol), client.WithCaller(from.Caller), client.WithZone(from.Zone))
+	}
+	return client.Dial("listed://instances", dial...)
 }
 
 // readAnyPolicy returns the policy in a file, in a document of a registry, or none.
@@ -253,8 +278,11 @@ func candidates(e *client.Explanation) []candidate {
 	}
 	a := &e.Attempts[0]
 	var kept []string
+	routed := a.Route != nil && len(a.Route.Chances) > 1 // then each subset has steps of its own
 	for _, step := range slices.Backward(a.Steps) {
-		if step.Policy != a.Steps[len(a.Steps)-1].Policy {
+		if last := a.Steps[len(a.Steps)-1].Policy; step.Policy != last && routed {
+			continue
+		} else if step.Policy != last {
 			break
 		}
 		kept = append(kept, step.Kept...)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/plugin/auth"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/wire"
@@ -145,6 +146,9 @@ func TestUniformAnswers(t *testing.T) {
 				return tandem.Errorf(tandem.Unauthenticated, "the call has no credentials that are known here")
 			}
 		}),
+		"rules": server.WithRules(server.Rules{First: &policy.Server{
+			Kind: policy.KindServer, Methods: map[string]policy.ServerMethod{"Gate.*": {Allow: []string{"staff"}}},
+		}}),
 	} {
 		g := newGate(t, guard)
 		for _, row := range strangers {
@@ -152,7 +156,7 @@ func TestUniformAnswers(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s/%q", name, row.protocol, row.way, token), func(t *testing.T) {
 					g := &gate{t, g.address}
 					want := row.ask(g, "Nope", token)
-					known := row.way == "heartbeat" || bytes.Contains(want, []byte("no credentials")) || bytes.Contains(want, []byte("want application/grpc+proto"))
+					known := row.way == "heartbeat" || bytes.Contains(want, []byte("no credentials")) || bytes.Contains(want, []byte("rules of the server")) || bytes.Contains(want, []byte("want application/grpc+proto"))
 					if !known {
 						t.Errorf("answered %q", want)
 					}
