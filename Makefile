@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood demo sim sim-check bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood spellings test-stores demo sim sim-check bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -260,6 +260,13 @@ session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a t
 
 bombs: ## Send 1,024 bombs of each protocol and compressor at the same time: a server takes at most 512 MiB
 	$(GO) test -run TestBombsAreBounded -v -count=1 -timeout 60m ./protocol/all ./protocol/thrift -bombs 1024
+
+test-stores: ## Test what the module stores keeps in Redis against a real one; installs that as root
+	@.ci/install /usr/bin/redis-server:redis-server
+	$(GO) test -tags integration -race -shuffle=on -timeout 5m $(TESTFLAGS) ./stores/...
+
+spellings: ## Spell the names of denied methods in a million ways on each protocol: no call may pass
+	$(GO) test -run 'TestSpellings$$' -v -count=1 -timeout 3h ./protocol/all ./protocol/thrift -spellings 1000000
 
 flood: ## Open 2,000 silent connections a second for 30 s, and 1,000 honest ones beside them: none may fail
 	$(GO) test -run TestSilentFlood -v -count=1 ./server -flood 30s -flood-rate 2000 -flood-honest 1000 -flood-networks 65536 -flood-p99 500ms

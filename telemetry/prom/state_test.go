@@ -52,6 +52,7 @@ func cluster(t *testing.T) *prometheus.Registry {
 	})
 	all := prometheus.NewPedanticRegistry()
 	all.MustRegister(prom.Collector(m), prom.ServerCollector(srv), prom.ClientCollector(c))
+	all.MustRegister(identityState(t)...)
 	return all
 }
 
