@@ -30,6 +30,7 @@ func released() []string {
 		"protocol/thrift",
 		"registry/consul",
 		"registry/etcd",
+		"registry/kubernetes",
 		"registry/mdns",
 		"registry/nacos",
 		"registry/redis",

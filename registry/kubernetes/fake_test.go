@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
 )
@@ -151,6 +152,13 @@ func (f *fakeAPI) asked(watches bool) (list []*http.Request) {
 		}
 	}
 	return list
+}
+
+// awaitWatch waits until a watch was asked for.
+func (f *fakeAPI) awaitWatch() {
+	for len(f.asked(true)) == 0 {
+		time.Sleep(time.Millisecond) // until the request is there, which the test's own deadline bounds
+	}
 }
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
