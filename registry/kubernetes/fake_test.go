@@ -182,7 +182,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func refuse(w http.ResponseWriter, code int, message string) {
 	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "code": code, "message": message})
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "code": code, "message": message})
 }
 
 func (f *fakeAPI) list(w http.ResponseWriter, selector, limit, after string) {
@@ -210,7 +210,7 @@ func (f *fakeAPI) list(w http.ResponseWriter, selector, limit, after string) {
 	if len(names) == 0 || next == names[len(names)-1] {
 		next = ""
 	}
-	json.NewEncoder(w).Encode(map[string]any{
+	_ = json.NewEncoder(w).Encode(map[string]any{
 		"metadata": map[string]any{"resourceVersion": strconv.Itoa(f.version), "continue": next}, "items": items,
 	})
 }

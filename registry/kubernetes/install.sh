@@ -10,7 +10,7 @@ version=v1.36.3
 dir="${XDG_CACHE_HOME:-$HOME/.cache}/tandem/kube-apiserver-${version#v}"
 binary="$dir/kube-apiserver"
 
-../../.ci/install /usr/bin/etcd:etcd-server
+../../.ci/install /usr/bin/etcd:etcd-server /usr/bin/unshare:util-linux /usr/sbin/ip:iproute2
 
 if [[ -n ${KUBE_APISERVER:-} ]]; then
 	echo "kubernetes: using $KUBE_APISERVER"

@@ -22,16 +22,16 @@ type kubeconfig struct {
 		} `yaml:"context"`
 	} `yaml:"contexts"`
 	Clusters []struct {
-		Name    string  `yaml:"name"`
-		Cluster cluster `yaml:"cluster"`
+		Name    string        `yaml:"name"`
+		Cluster configCluster `yaml:"cluster"`
 	} `yaml:"clusters"`
 	Users []struct {
-		Name string `yaml:"name"`
-		User user   `yaml:"user"`
+		Name string     `yaml:"name"`
+		User configUser `yaml:"user"`
 	} `yaml:"users"`
 }
 
-type cluster struct {
+type configCluster struct {
 	Server        string `yaml:"server"`
 	CAFile        string `yaml:"certificate-authority"`
 	CAData        string `yaml:"certificate-authority-data"`
@@ -41,7 +41,7 @@ type cluster struct {
 	ProxyURL string `yaml:"proxy-url"`                // refused
 }
 
-type user struct {
+type configUser struct {
 	Token           string `yaml:"token"`
 	TokenFile       string `yaml:"tokenFile"` // goes before Token
 	CertificateFile string `yaml:"client-certificate"`
@@ -105,7 +105,7 @@ func parseKubeconfig(text []byte, dir string) (access, error) {
 }
 
 // current returns the cluster and the user of the current context.
-func (k *kubeconfig) current() (c *cluster, u *user, err error) {
+func (k *kubeconfig) current() (c *configCluster, u *configUser, err error) {
 	for _, context := range k.Contexts {
 		if context.Name != k.CurrentContext || k.CurrentContext == "" {
 			continue
@@ -121,7 +121,7 @@ func (k *kubeconfig) current() (c *cluster, u *user, err error) {
 			}
 		}
 		if context.Context.User == "" {
-			u = &user{} // kubectl proxy wants none
+			u = &configUser{} // kubectl proxy wants none
 		}
 		if c == nil || u == nil {
 			return nil, nil, fmt.Errorf("the context %.50q names a cluster or a user that is not in it", k.CurrentContext)
@@ -132,7 +132,7 @@ func (k *kubeconfig) current() (c *cluster, u *user, err error) {
 }
 
 // refusedIn returns the name of a field that is set and not implemented, "" if there is none.
-func refusedIn(c *cluster, u *user) string {
+func refusedIn(c *configCluster, u *configUser) string {
 	switch {
 	case c.Insecure:
 		return "insecure-skip-tls-verify"

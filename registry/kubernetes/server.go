@@ -102,7 +102,7 @@ func (s *server) get(ctx context.Context, path string, q url.Values) (io.ReadClo
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }()
 		return nil, statusOf(resp)
 	}
 	return resp.Body, nil

@@ -83,7 +83,7 @@ func TestWhichEndpointsAreListed(t *testing.T) {
 			}
 			got, err := listed(t, target, slice(endpoints...))
 			var found []string
-			for _, line := range strings.Split(got, ", ") {
+			for line := range strings.SplitSeq(got, ", ") {
 				found = append(found, strings.Split(line, " ")[0])
 			}
 			if err != nil || strings.Join(found, " ") != tc.want {
@@ -179,7 +179,7 @@ func TestZones(t *testing.T) {
 	} {
 		got, err := listed(t, target, tc.slice)
 		var zones []string
-		for _, line := range strings.Split(got, ", ") {
+		for line := range strings.SplitSeq(got, ", ") {
 			zones = append(zones, line[strings.LastIndexByte(line, ' ')+1:])
 		}
 		if err != nil || strings.Join(zones, " ") != tc.want {

@@ -186,7 +186,7 @@ func (s *server) page(ctx context.Context, path string, q url.Values) (*slicePag
 	if err != nil {
 		return nil, err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	limited := &io.LimitedReader{R: body, N: maxPage}
 	page := new(slicePage)
 	if err := json.NewDecoder(limited).Decode(page); err != nil {
@@ -217,12 +217,12 @@ func (w *watch) follow(ctx context.Context, m *adapter.Mirror) (events int, err 
 	if err != nil {
 		return 0, err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	if err := w.show(m); err != nil { // the watch stands: what is listed is true
 		return 0, err
 	}
 	events, err = w.apply(bufio.NewReaderSize(body, 64<<10), m)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		if err = nil; events == 0 && time.Since(start) < shortWatch {
 			err = errors.New("the API server ended the watch at once")
 		}
@@ -322,7 +322,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("an event of the watch has more than %d bytes", limit)
 	case err == nil:
 		return long[:len(long)-1], nil
-	case err == io.EOF && len(long) > 0:
+	case errors.Is(err, io.EOF) && len(long) > 0:
 		return nil, io.ErrUnexpectedEOF
 	}
 	return nil, err
