@@ -94,14 +94,14 @@ func Resolver(opts ...Option) registry.Resolver {
 	}
 	o.log = cmp.Or(o.log, slog.New(slog.DiscardHandler))
 	r := &resolver{options: o}
-	r.shared.Open = func(string) (*server, error) { return &server{load: r.access}, nil }
-	r.shared.Close = (*server).close
+	r.shared.Open = func(string) (*apiServer, error) { return &apiServer{load: r.access}, nil }
+	r.shared.Close = (*apiServer).close
 	return r
 }
 
 type resolver struct {
 	options
-	shared adapter.Shared[*server]
+	shared adapter.Shared[*apiServer]
 }
 
 var (

@@ -15,19 +15,16 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// asPod is the environment variable that makes the test program a pod; see pod_test.go.
+// asPod is the environment variable that makes the test program a pod; see pods_test.go.
 const asPod = "TANDEM_TEST_POD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asPod) != "" && runPod != nil {
-		runPod()
+	if os.Getenv(asPod) != "" {
+		podMain()
 		return
 	}
 	goleak.VerifyTestMain(m)
 }
-
-// runPod is what a pod does; it is set with the tests that have pods.
-var runPod func()
 
 // mustParse parses a valid target.
 func mustParse(t testing.TB, s string) registry.Target {
@@ -43,12 +40,13 @@ func mustParse(t testing.TB, s string) registry.Target {
 type watcher struct {
 	t         testing.TB
 	snapshots chan registry.Snapshot
+	failures  int // snapshots with an error that await has seen
 }
 
 // watchList runs a watch until the test ends.
 func watchList(t testing.TB, r registry.Resolver, target string) *watcher {
 	t.Helper()
-	w := &watcher{t, make(chan registry.Snapshot, 1000)}
+	w := &watcher{t: t, snapshots: make(chan registry.Snapshot, 1000)}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -72,6 +70,9 @@ func (w *watcher) await(what string, ok func(registry.Snapshot) bool) registry.S
 	for {
 		select {
 		case last = <-w.snapshots:
+			if last.Err != nil {
+				w.failures++
+			}
 			if ok(last) {
 				return last
 			}

@@ -100,7 +100,7 @@ func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // play sends a line, or waits until the test has seen what it should. It returns false if the
-// client has gone.
+// client has gone, or the test has ended.
 func (p *player) play(w http.ResponseWriter, r *http.Request, c chunk) bool {
 	if c.Line != "" {
 		fmt.Fprintln(w, c.Line)
@@ -109,12 +109,16 @@ func (p *player) play(w http.ResponseWriter, r *http.Request, c chunk) bool {
 	}
 	select {
 	case p.steps <- c:
+	case <-p.end:
+		return false
 	case <-r.Context().Done():
 		return false
 	}
 	select {
 	case <-p.seen:
 		return true
+	case <-p.end:
+		return false
 	case <-r.Context().Done():
 		return false
 	}

@@ -27,8 +27,8 @@ const (
 	maxErrorMessage = 500             // bytes of its text that are shown
 )
 
-// server is an API server. It is safe for concurrent use.
-type server struct {
+// apiServer is an API server. It is safe for concurrent use.
+type apiServer struct {
 	load func() (access, error)
 
 	mu     sync.Mutex
@@ -37,7 +37,7 @@ type server struct {
 }
 
 // open returns the client, with new connections if what they depend on has changed.
-func (s *server) open() (*http.Client, access, error) {
+func (s *apiServer) open() (*http.Client, access, error) {
 	a, err := s.load()
 	if err != nil {
 		return nil, a, err
@@ -74,7 +74,7 @@ func (s *server) open() (*http.Client, access, error) {
 	return s.client, a, nil
 }
 
-func (s *server) close() {
+func (s *apiServer) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client != nil {
@@ -83,7 +83,7 @@ func (s *server) close() {
 }
 
 // get sends a request. The caller closes the body of the response, whose status is 200.
-func (s *server) get(ctx context.Context, path string, q url.Values) (io.ReadCloser, error) {
+func (s *apiServer) get(ctx context.Context, path string, q url.Values) (io.ReadCloser, error) {
 	client, a, err := s.open()
 	if err != nil {
 		return nil, err

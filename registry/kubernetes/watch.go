@@ -45,7 +45,7 @@ var errExpired = errors.New("the API server has forgotten the changes since the 
 
 // watch follows the slices of one Service. It is used by one session at a time.
 type watch struct {
-	server *server
+	server *apiServer
 	place  place
 
 	slices    map[string]*endpointSlice // by name
@@ -142,7 +142,7 @@ func (w *watch) list(ctx context.Context) error {
 // list reads all slices that a query chooses, and their version. Without a resourceVersion in the
 // request the API server answers with what is true now, so a list is never older than one that
 // was read before.
-func (s *server) list(ctx context.Context, path string, q url.Values) (map[string]*endpointSlice, string, error) {
+func (s *apiServer) list(ctx context.Context, path string, q url.Values) (map[string]*endpointSlice, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	q.Set("limit", strconv.Itoa(pageSize))
@@ -181,7 +181,7 @@ type slicePage struct {
 	Items []endpointSlice `json:"items"`
 }
 
-func (s *server) page(ctx context.Context, path string, q url.Values) (*slicePage, error) {
+func (s *apiServer) page(ctx context.Context, path string, q url.Values) (*slicePage, error) {
 	body, err := s.get(ctx, path, q)
 	if err != nil {
 		return nil, err

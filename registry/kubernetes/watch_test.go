@@ -88,8 +88,8 @@ func TestReadsTheListAgainWhenItsVersionIsGone(t *testing.T) {
 			f.compact()
 			f.endWatches()
 			w.sees("price-2")
-			if lists := len(f.asked(false)); lists != 2 {
-				t.Errorf("%d lists were read", lists)
+			if lists := len(f.asked(false)); lists != 2 || w.failures > 0 {
+				t.Errorf("%d lists were read, and there were %d errors", lists, w.failures)
 			}
 		})
 	}
