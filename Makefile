@@ -60,7 +60,7 @@ peers   = bench/peers
 outside = $(peers) e2e examples/migrating
 # Nacos takes too long to start for every run, and a kube-apiserver to build; they have targets of
 # their own.
-registries = $(filter-out ./registry/nacos/... ./registry/kubernetes/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
+registries = $(filter-out ./registry/nacos/... ./registry/kubernetes/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./registry/dns ./compat/rpcx/registries/... ./examples/seeds/...
 
 # What the fault lab breaks networks with, and the registries that it kills.
 faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless

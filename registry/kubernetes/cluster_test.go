@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -220,9 +221,7 @@ func (c *cluster) must(method, path string, body any) []byte {
 // object returns an object of Kubernetes.
 func object(kind, version, name string, more map[string]any) map[string]any {
 	o := map[string]any{"kind": kind, "apiVersion": version, "metadata": map[string]any{"name": name}}
-	for key, value := range more {
-		o[key] = value
-	}
+	maps.Copy(o, more)
 	return o
 }
 

@@ -182,7 +182,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func refuse(w http.ResponseWriter, code int, message string) {
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "code": code, "message": message})
+	fmt.Fprintf(w, `{"kind":"Status","code":%d,"message":%q}`, code, message)
 }
 
 func (f *fakeAPI) list(w http.ResponseWriter, selector, limit, after string) {
@@ -210,9 +210,13 @@ func (f *fakeAPI) list(w http.ResponseWriter, selector, limit, after string) {
 	if len(names) == 0 || next == names[len(names)-1] {
 		next = ""
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{
+	text, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": strconv.Itoa(f.version), "continue": next}, "items": items,
 	})
+	if err != nil {
+		f.t.Error(err)
+	}
+	_, _ = w.Write(text)
 }
 
 func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request) {
