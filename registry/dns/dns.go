@@ -25,10 +25,10 @@
 //
 // # Failures
 //
-// A failed lookup delivers a Snapshot with Err, so the last list stays, and is retried after 1 s,
-// 2 s and so on up to the interval. A name without records (NXDOMAIN, or no record of the type) is
-// an empty list if there were some before, and an error while there were none, because the name may
-// be misspelled. A client doubts a list that becomes empty: see [adapter.Keeper].
+// A failed lookup delivers a Snapshot with Err, so the last list stays. A name without records
+// (NXDOMAIN, or no record of the type) is an empty list if there were some before, and an error
+// while there were none, because the name may be misspelled. Both are retried after 1 s, 2 s and so
+// on up to the interval. A client doubts a list that becomes empty: see [adapter.Keeper].
 //
 // An instance's ID is transport://address.
 package dns
@@ -102,7 +102,7 @@ func (r resolver) Poll(ctx context.Context, target registry.Target, now <-chan s
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case listed && isNotFound(err):
-			failures = 0
+			failures++
 			feed.List(nil)
 		case err != nil:
 			failures++

@@ -282,7 +282,12 @@ type relay struct {
 
 func newRelay(t testing.TB, to string) *relay {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return newRelayAt(t, "127.0.0.1:0", to)
+}
+
+func newRelayAt(t testing.TB, address, to string) *relay {
+	t.Helper()
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,6 +148,10 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 	if r.closed.Load() {
 		return nil, errors.New(name + ": it is closed")
 	}
+	if r.place.grpc {
+		e := &grpcEntry{servers: r.servers, place: r.place, lost: make(chan struct{}, 1)}
+		return adapter.Maintain(ctx, e, in, adapter.Upkeep{Name: name, Every: r.place.ttl / 3, Lost: e.lost, Log: r.log})
+	}
 	e := &entry{servers: r.servers, place: r.place}
 	return adapter.Maintain(ctx, e, in, adapter.Upkeep{Name: name, Every: r.place.ttl / 3, Log: r.log})
 }
@@ -195,6 +199,10 @@ func (r *resolver) Watch(ctx context.Context, target registry.Target, update fun
 		return err
 	}
 	defer release()
+	if at.grpc {
+		w := grpcWatch{servers: s, place: at}
+		return adapter.Follower{Name: name, Session: w.session, Relist: grpcRelist, Log: r.log}.Follow(ctx, update)
+	}
 	w := watch{servers: s, place: at}
 	return adapter.Follower{Name: name, Session: w.session, Log: r.log}.Follow(ctx, update)
 }

@@ -1,0 +1,223 @@
+package nacos
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/adapter"
+)
+
+// grpcFields returns the fields of a request that name the service.
+func (p place) grpcFields(more map[string]any) map[string]any {
+	more["module"] = "naming"
+	more["namespace"], more["groupName"], more["serviceName"] = cmp.Or(p.namespace, "public"), cmp.Or(p.group, defaultGroup), p.service
+	return more
+}
+
+// grpcRelist is the longest time between two subscriptions.
+const grpcRelist = 10 * time.Minute
+
+// grpcWatch follows a service by what Nacos sends. A session has a connection of its own.
+type grpcWatch struct {
+	servers *servers
+	place   place
+}
+
+// session is the Session of an [adapter.Follower].
+func (w grpcWatch) session(ctx context.Context, m *adapter.Mirror) error {
+	l, err := w.servers.openLink(ctx, w.place.namespace)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	var first struct {
+		Service json.RawMessage `json:"serviceInfo"`
+	}
+	if err := l.call(ctx, "SubscribeServiceRequest", w.place.grpcFields(map[string]any{"subscribe": true, "clusters": ""}), &first); err != nil {
+		return err
+	}
+	for service := first.Service; ; {
+		hosts, err := w.place.hostsIn(service)
+		if err != nil {
+			return err
+		}
+		m.Replace(collectHosts(hosts, m.Refuse))
+		select {
+		case service = <-l.news:
+		case <-l.done:
+			return fmt.Errorf("the connection is lost: %w", l.failure)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// hostsIn returns the hosts of a service that are healthy, and in the place's cluster.
+func (p place) hostsIn(service json.RawMessage) ([]json.RawMessage, error) {
+	hosts, err := hostsOf(service)
+	if err != nil {
+		return nil, err
+	}
+	all, err := split(hosts)
+	if err != nil {
+		return nil, err
+	}
+	list := all[:0]
+	for _, data := range all {
+		var h struct {
+			Healthy *bool  `json:"healthy"`
+			Cluster string `json:"clusterName"`
+		}
+		if json.Unmarshal(data, &h) == nil && (h.Healthy != nil && !*h.Healthy || p.cluster != "" && cmp.Or(h.Cluster, "DEFAULT") != p.cluster) {
+			continue
+		}
+		list = append(list, data)
+	}
+	return list, nil
+}
+
+// grpcEntry lists one instance: an [adapter.Entry]. To Nacos an instance belongs to a connection,
+// which can have one of each service, so that each entry has a connection of its own.
+type grpcEntry struct {
+	servers *servers
+	place   place
+	lost    chan struct{} // has a token when the connection was lost
+
+	link    *link
+	in      tandem.Instance // the instance of the last Put
+	at      address         // address of in
+	text    string          // JSON of in
+	written time.Time       // when that Put was made
+}
+
+// Put registers the instance, on a new connection if the last one is lost.
+func (e *grpcEntry) Put(ctx context.Context, in tandem.Instance) error {
+	at, err := addressOf(&in)
+	if err != nil {
+		return err
+	}
+	data, err := adapter.Encode(in)
+	if err != nil {
+		return err
+	}
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
+	if _, err := e.look(ctx, at, &in, ""); err != nil {
+		return err
+	}
+	err = e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "registerInstance", "instance": map[string]any{
+		"ip": at.host, "port": at.port, "weight": weightOf(&in), "healthy": true, "enabled": true, "ephemeral": true,
+		"clusterName": e.place.clusterName(), "metadata": map[string]string{key: string(data)},
+	}}), nil)
+	if err == nil {
+		e.in, e.at, e.text, e.written = in, at, string(data), time.Now()
+	}
+	return err
+}
+
+// connect opens a connection unless there is one.
+func (e *grpcEntry) connect(ctx context.Context) error {
+	if e.link != nil {
+		select {
+		case <-e.link.done:
+			e.drop()
+		default:
+			return nil
+		}
+	}
+	l, err := e.servers.openLink(ctx, e.place.namespace)
+	if err != nil {
+		return err
+	}
+	e.link = l
+	l.group.Go(func() {
+		<-l.done // close ends the link
+		select {
+		case e.lost <- struct{}{}:
+		default:
+		}
+	})
+	return nil
+}
+
+func (e *grpcEntry) drop() {
+	if e.link != nil {
+		e.link.close()
+		e.link = nil
+	}
+}
+
+// look reports whether the service has the text at the address. It fails if another instance
+// has the right to the address or the ID.
+func (e *grpcEntry) look(ctx context.Context, at address, in *tandem.Instance, text string) (found bool, err error) {
+	var answer struct {
+		Service json.RawMessage `json:"serviceInfo"`
+	}
+	query := map[string]any{"cluster": "", "healthyOnly": false, "udpPort": 0}
+	if err := e.link.call(ctx, "ServiceQueryRequest", e.place.grpcFields(query), &answer); err != nil {
+		return false, err
+	}
+	hosts, err := hostsOf(answer.Service)
+	if err != nil {
+		return false, err
+	}
+	list, err := split(hosts)
+	if err != nil {
+		return false, err
+	}
+	for _, data := range list {
+		var h host
+		if json.Unmarshal(data, &h) != nil {
+			continue
+		}
+		if found = found || h.address() == at && h.Metadata[key] == text; h.Metadata[key] == text {
+			continue
+		}
+		other, err := h.instance()
+		switch {
+		case err != nil: // another framework's
+		case h.address() == at:
+			if err := rival(&other, in); err != nil {
+				return false, err
+			}
+		case other.ID == in.ID && adapter.Supersedes(&other, in):
+			return false, registry.ErrSuperseded
+		}
+	}
+	return found, nil
+}
+
+// Check fails if the connection is lost, or Nacos does not list the instance.
+func (e *grpcEntry) Check(ctx context.Context) error {
+	if e.link == nil {
+		return errors.New("there is no connection")
+	}
+	select {
+	case <-e.link.done:
+		return fmt.Errorf("the connection is lost: %w", e.link.failure)
+	default:
+	}
+	found, err := e.look(ctx, e.at, &e.in, e.text)
+	if err == nil && !found && time.Since(e.written) >= visible {
+		err = errors.New("Nacos does not list it") //nolint:staticcheck // a name
+	}
+	return err
+}
+
+// Delete removes the instance and closes the connection.
+func (e *grpcEntry) Delete(ctx context.Context) error {
+	if e.link == nil {
+		return nil
+	}
+	defer e.drop()
+	return e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "deregisterInstance", "instance": map[string]any{
+		"ip": e.at.host, "port": e.at.port, "ephemeral": true, "clusterName": e.place.clusterName(),
+	}}), nil)
+}
