@@ -93,6 +93,7 @@ type grpcEntry struct {
 	in      tandem.Instance // the instance of the last Put
 	at      address         // address of in
 	text    string          // JSON of in
+	former  string          // JSON of the one before, which Nacos may still show
 	written time.Time       // when that Put was made
 }
 
@@ -117,6 +118,9 @@ func (e *grpcEntry) Put(ctx context.Context, in tandem.Instance) error {
 		"clusterName": e.place.clusterName(), "metadata": map[string]string{key: string(data)},
 	}}), nil)
 	if err == nil {
+		if e.text != string(data) {
+			e.former = e.text
+		}
 		e.in, e.at, e.text, e.written = in, at, string(data), time.Now()
 	}
 	return err
@@ -177,8 +181,10 @@ func (e *grpcEntry) look(ctx context.Context, at address, in *tandem.Instance, t
 		if json.Unmarshal(data, &h) != nil {
 			continue
 		}
-		if found = found || h.address() == at && h.Metadata[key] == text; h.Metadata[key] == text {
-			continue
+		listed := h.Metadata[key]
+		found = found || h.address() == at && listed == text
+		if listed == text || listed != "" && (listed == e.text || listed == e.former) {
+			continue // it is this entry's own
 		}
 		other, err := h.instance()
 		switch {
@@ -217,7 +223,11 @@ func (e *grpcEntry) Delete(ctx context.Context) error {
 		return nil
 	}
 	defer e.drop()
-	return e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "deregisterInstance", "instance": map[string]any{
+	err := e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "deregisterInstance", "instance": map[string]any{
 		"ip": e.at.host, "port": e.at.port, "ephemeral": true, "clusterName": e.place.clusterName(),
 	}}), nil)
+	if _, refused := errors.AsType[*resultError](err); refused {
+		return err
+	}
+	return nil // without an answer, too: the instance goes with the connection
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,9 +24,11 @@ const (
 	unaryMethod  = "/Request/request"
 	streamMethod = "/BiRequestStream/requestBiStream"
 
-	linkTimeout = 3 * time.Second // until a connection is set up, and of each request
+	linkTimeout = 3 * time.Second // of a connection, and of each request
 	healthEvery = 5 * time.Second // Nacos gives a silent connection up after 20 s
 	setupPause  = 20 * time.Millisecond
+
+	unregistered = 301 // the error of a request from a connection that Nacos does not know
 )
 
 // link is one connection to Nacos's gRPC: net/http's HTTP/2 over one TCP connection, because what
@@ -39,6 +42,7 @@ type link struct {
 	done    chan struct{} // closed when the connection is lost
 	lost    sync.Once
 	group   sync.WaitGroup
+	known   atomic.Bool          // Nacos has answered a request
 	news    chan json.RawMessage // has the last service that Nacos has sent
 	mu      sync.Mutex           // guards writes to stream
 	stream  *io.PipeWriter
@@ -113,11 +117,8 @@ func (l *link) transport(config *tls.Config) *http.Transport {
 	return &http.Transport{DialContext: dial, TLSClientConfig: config, Protocols: protocols, DisableCompression: true}
 }
 
-// begin sets the connection up.
+// begin sets the connection up. Nacos does not say when it knows the connection: see call.
 func (l *link) begin(ctx context.Context, namespace string) error {
-	if err := l.call(ctx, "ServerCheckRequest", map[string]any{"module": "internal"}, nil); err != nil {
-		return err
-	}
 	r, w := io.Pipe()
 	l.stream = w
 	alive, cancel := context.WithCancel(context.Background())
@@ -130,18 +131,8 @@ func (l *link) begin(ctx context.Context, namespace string) error {
 	if err := l.send(ctx, "ConnectionSetupRequest", setup); err != nil {
 		return err
 	}
-	for { // Nacos does not say when it knows the connection
-		err := l.health(ctx)
-		if _, refused := errors.AsType[*resultError](err); !refused {
-			if err == nil {
-				l.group.Go(func() { l.keepAlive(alive) })
-			}
-			return err
-		}
-		if err := rest(ctx, setupPause); err != nil {
-			return err
-		}
-	}
+	l.group.Go(func() { l.keepAlive(alive) })
+	return nil
 }
 
 func (l *link) health(ctx context.Context) error {
@@ -215,10 +206,26 @@ func (l *link) frame(ctx context.Context, kind string, fields any) ([]byte, erro
 	return p.appendFrame(nil), nil
 }
 
-// call sends a request and decodes the response.
+// call sends a request and decodes the response. It repeats a request that comes before Nacos
+// knows the connection.
 func (l *link) call(ctx context.Context, kind string, fields, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
+	for {
+		err := l.once(ctx, kind, fields, to)
+		refusal, refused := errors.AsType[*resultError](err)
+		if !refused || refusal.result.Error != unregistered || l.known.Load() {
+			l.known.CompareAndSwap(false, err == nil)
+			return err
+		}
+		if rest(ctx, setupPause) != nil {
+			return err
+		}
+	}
+}
+
+// once sends a request once.
+func (l *link) once(ctx context.Context, kind string, fields, to any) error {
 	frame, err := l.frame(ctx, kind, fields)
 	if err != nil {
 		return err
@@ -249,7 +256,7 @@ func (l *link) send(ctx context.Context, kind string, fields any) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err = l.stream.Write(frame) // end closes the connection, which ends this
+	_, err = l.stream.Write(frame) // listen closes the pipe when the connection is lost
 	return err
 }
 
