@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -36,13 +37,14 @@ func (w grpcWatch) session(ctx context.Context, m *adapter.Mirror) error {
 		return err
 	}
 	defer l.close()
-	var first struct {
-		Service json.RawMessage `json:"serviceInfo"`
-	}
-	if err := l.call(ctx, "SubscribeServiceRequest", w.place.grpcFields(map[string]any{"subscribe": true, "clusters": ""}), &first); err != nil {
+	service, err := w.subscribe(ctx, l)
+	if err != nil {
 		return err
 	}
-	for service := first.Service; ; {
+	pause := firstAgain
+	again := time.NewTimer(pause)
+	defer again.Stop()
+	for {
 		hosts, err := w.place.hostsIn(service)
 		if err != nil {
 			return err
@@ -50,12 +52,34 @@ func (w grpcWatch) session(ctx context.Context, m *adapter.Mirror) error {
 		m.Replace(collectHosts(hosts, m.Refuse))
 		select {
 		case service = <-l.news:
+		case <-again.C:
+			if service, err = w.subscribe(ctx, l); err != nil {
+				return err
+			}
+			pause = min(2*pause, lastAgain)
+			again.Reset(pause)
 		case <-l.done:
 			return fmt.Errorf("the connection is lost: %w", l.failure)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// Times between two subscriptions of a connection. Nacos ignores one that comes before it knows the
+// connection everywhere, and says nothing.
+const (
+	firstAgain = time.Second
+	lastAgain  = 30 * time.Second
+)
+
+// subscribe returns the service, and has Nacos send its changes.
+func (w grpcWatch) subscribe(ctx context.Context, l *link) (json.RawMessage, error) {
+	var answer struct {
+		Service json.RawMessage `json:"serviceInfo"`
+	}
+	err := l.call(ctx, "SubscribeServiceRequest", w.place.grpcFields(map[string]any{"subscribe": true, "clusters": ""}), &answer)
+	return answer.Service, err
 }
 
 // hostsIn returns the hosts of a service that are healthy, and in the place's cluster.
@@ -110,20 +134,44 @@ func (e *grpcEntry) Put(ctx context.Context, in tandem.Instance) error {
 	if err := e.connect(ctx); err != nil {
 		return err
 	}
-	if _, err := e.look(ctx, at, &in, ""); err != nil {
-		return err
+	if e.text != string(data) {
+		e.former = e.text
 	}
-	err = e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "registerInstance", "instance": map[string]any{
-		"ip": at.host, "port": at.port, "weight": weightOf(&in), "healthy": true, "enabled": true, "ephemeral": true,
-		"clusterName": e.place.clusterName(), "metadata": map[string]string{key: string(data)},
-	}}), nil)
-	if err == nil {
-		if e.text != string(data) {
-			e.former = e.text
+	e.in, e.at, e.text, e.written = in, at, string(data), time.Now()
+	for try := range maxTries {
+		if err = e.register(ctx); err != nil {
+			return err
 		}
-		e.in, e.at, e.text, e.written = in, at, string(data), time.Now()
+		found, err := e.look(ctx)
+		if err != nil { // the place is another's
+			_ = e.deregister(ctx)
+			return err
+		}
+		if found {
+			break
+		}
+		if err := rest(ctx, time.Duration(try+1)*setupPause); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil // if Nacos still does not show it, Check will say so
+}
+
+// maxTries bounds how often Put registers: Nacos ignores what a connection lists before it knows
+// the connection everywhere, and says nothing.
+const maxTries = 5
+
+func (e *grpcEntry) register(ctx context.Context) error {
+	return e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "registerInstance", "instance": map[string]any{
+		"ip": e.at.host, "port": e.at.port, "weight": weightOf(&e.in), "healthy": true, "enabled": true, "ephemeral": true,
+		"clusterName": e.place.clusterName(), "metadata": map[string]string{key: e.text},
+	}}), nil)
+}
+
+func (e *grpcEntry) deregister(ctx context.Context) error {
+	return e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "deregisterInstance", "instance": map[string]any{
+		"ip": e.at.host, "port": e.at.port, "ephemeral": true, "clusterName": e.place.clusterName(),
+	}}), nil)
 }
 
 // connect opens a connection unless there is one.
@@ -158,9 +206,9 @@ func (e *grpcEntry) drop() {
 	}
 }
 
-// look reports whether the service has the text at the address. It fails if another instance
-// has the right to the address or the ID.
-func (e *grpcEntry) look(ctx context.Context, at address, in *tandem.Instance, text string) (found bool, err error) {
+// look reports whether Nacos lists the instance. It fails if another one has the right to its
+// address or its ID.
+func (e *grpcEntry) look(ctx context.Context) (found bool, err error) {
 	var answer struct {
 		Service json.RawMessage `json:"serviceInfo"`
 	}
@@ -176,28 +224,44 @@ func (e *grpcEntry) look(ctx context.Context, at address, in *tandem.Instance, t
 	if err != nil {
 		return false, err
 	}
+	id, err := json.Marshal(e.in.ID)
+	if err != nil {
+		return false, err
+	}
 	for _, data := range list {
 		var h host
 		if json.Unmarshal(data, &h) != nil {
 			continue
 		}
-		listed := h.Metadata[key]
-		found = found || h.address() == at && listed == text
-		if listed == text || listed != "" && (listed == e.text || listed == e.former) {
-			continue // it is this entry's own
+		own, err := e.compare(&h, string(id))
+		if err != nil {
+			return false, err
 		}
-		other, err := h.instance()
-		switch {
-		case err != nil: // another framework's
-		case h.address() == at:
-			if err := rival(&other, in); err != nil {
-				return false, err
-			}
-		case other.ID == in.ID && adapter.Supersedes(&other, in):
-			return false, registry.ErrSuperseded
-		}
+		found = found || own
 	}
 	return found, nil
+}
+
+// compare reports whether a host is the entry's instance. It fails if the host has the right to its
+// address or its ID, which is id as JSON.
+func (e *grpcEntry) compare(h *host, id string) (own bool, err error) {
+	listed, here := h.Metadata[key], h.address() == e.at
+	switch {
+	case listed == e.text:
+		return here, nil
+	case listed == "" || listed == e.former || !here && !strings.Contains(listed, id):
+		return false, nil
+	}
+	other, err := h.instance()
+	switch {
+	case err != nil: // another framework's
+		return false, nil
+	case here:
+		return false, rival(&other, &e.in)
+	case other.ID == e.in.ID && adapter.Supersedes(&other, &e.in):
+		return false, registry.ErrSuperseded
+	}
+	return false, nil
 }
 
 // Check fails if the connection is lost, or Nacos does not list the instance.
@@ -210,7 +274,7 @@ func (e *grpcEntry) Check(ctx context.Context) error {
 		return fmt.Errorf("the connection is lost: %w", e.link.failure)
 	default:
 	}
-	found, err := e.look(ctx, e.at, &e.in, e.text)
+	found, err := e.look(ctx)
 	if err == nil && !found && time.Since(e.written) >= visible {
 		err = errors.New("Nacos does not list it") //nolint:staticcheck // a name
 	}
@@ -223,9 +287,7 @@ func (e *grpcEntry) Delete(ctx context.Context) error {
 		return nil
 	}
 	defer e.drop()
-	err := e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "deregisterInstance", "instance": map[string]any{
-		"ip": e.at.host, "port": e.at.port, "ephemeral": true, "clusterName": e.place.clusterName(),
-	}}), nil)
+	err := e.deregister(ctx)
 	if _, refused := errors.AsType[*resultError](err); refused {
 		return err
 	}

@@ -115,7 +115,7 @@ func (s *grpcStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := payload{kind: "Response", body: []byte(text(s.answer(conn, p)))}
-	_, _ = w.Write(answer.appendFrame(nil))
+	_, _ = w.Write(answer.frame())
 	w.Header().Set("Grpc-Status", "0")
 }
 
@@ -135,7 +135,7 @@ func (s *grpcStandIn) stream(w http.ResponseWriter, r *http.Request, conn net.Co
 	for {
 		select {
 		case p := <-c.push:
-			if _, err := w.Write(p.appendFrame(nil)); err != nil {
+			if _, err := w.Write(p.frame()); err != nil {
 				return
 			}
 			w.(http.Flusher).Flush()
@@ -151,8 +151,11 @@ func (s *grpcStandIn) stream(w http.ResponseWriter, r *http.Request, conn net.Co
 // answer returns the response to a request.
 func (s *grpcStandIn) answer(conn net.Conn, p *payload) map[string]any {
 	var request struct {
-		Namespace, GroupName, ServiceName, Type string
-		Instance                                json.RawMessage
+		Namespace   string          `json:"namespace"`
+		GroupName   string          `json:"groupName"`
+		ServiceName string          `json:"serviceName"`
+		Type        string          `json:"type"`
+		Instance    json.RawMessage `json:"instance"`
 	}
 	if err := json.Unmarshal(p.body, &request); err != nil {
 		return map[string]any{"resultCode": 500, "message": err.Error()}

@@ -176,7 +176,7 @@ func (l *link) post(ctx context.Context, method string, body io.Reader) (*http.R
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/grpc")
-	req.Header.Set("Te", "trailers")
+	req.Header.Set("TE", "trailers")
 	req.Header.Set("User-Agent", key)
 	resp, err := l.client.Do(req)
 	if err != nil {
@@ -203,7 +203,7 @@ func (l *link) frame(ctx context.Context, kind string, fields any) ([]byte, erro
 	if token != "" {
 		p.headers = map[string]string{"accessToken": token}
 	}
-	return p.appendFrame(nil), nil
+	return p.frame(), nil
 }
 
 // call sends a request and decodes the response. It repeats a request that comes before Nacos

@@ -32,8 +32,8 @@ const (
 	varint, fixed64, bytesType, fixed32 = 0, 1, 2, 5
 )
 
-// appendFrame appends the payload with the head of a gRPC message.
-func (p *payload) appendFrame(b []byte) []byte {
+// frame returns the payload with the head of a gRPC message: not compressed, and its length.
+func (p *payload) frame() []byte {
 	metadata := appendField(nil, fieldType, []byte(p.kind))
 	for name, value := range p.headers {
 		entry := appendField(appendField(nil, fieldEntryKey, []byte(name)), fieldEntry, []byte(value))
@@ -41,8 +41,7 @@ func (p *payload) appendFrame(b []byte) []byte {
 	}
 	message := appendField(nil, fieldMetadata, metadata)
 	message = appendField(message, fieldBody, appendField(nil, fieldAnyValue, p.body))
-	b = append(b, 0)                                           // not compressed
-	b = binary.BigEndian.AppendUint32(b, uint32(len(message))) //nolint:gosec // a request of this package
+	b := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))) //nolint:gosec // a request of this package
 	return append(b, message...)
 }
 
@@ -135,7 +134,7 @@ func fields(data []byte, do func(field int, value []byte) error) error {
 			return errCutOff
 		}
 		if tag&7 == bytesType {
-			if err := do(int(tag>>3), data[:size]); err != nil { //nolint:gosec // below 1<<29
+			if err := do(int(tag>>3), data[:size]); err != nil {
 				return err
 			}
 		}

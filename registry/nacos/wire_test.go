@@ -12,7 +12,7 @@ import (
 // A payload is the bytes that Protocol Buffers has for it.
 func TestPayload(t *testing.T) {
 	p := payload{kind: "T", headers: map[string]string{"k": "v"}, body: []byte("{}")}
-	frame := p.appendFrame(nil)
+	frame := p.frame()
 	const want = "00" + "00000013" + // not compressed, 19 bytes
 		"120b" + "1a0154" + "3a06" + "0a016b" + "120176" + // metadata: type T, headers k=v
 		"1a04" + "12027b7d" // body: value {}
@@ -91,7 +91,7 @@ func TestGRPCAddress(t *testing.T) {
 // Whatever arrives neither panics nor is accepted with a size that it has not.
 func FuzzPayload(f *testing.F) {
 	p := payload{kind: "NotifySubscriberRequest", headers: map[string]string{"k": "v"}, body: []byte(`{"requestId":"1"}`)}
-	f.Add(p.appendFrame(nil))
+	f.Add(p.frame())
 	f.Add([]byte("\x00\x00\x00\x00\x02\x12\x05"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p, err := readFrame(bytes.NewReader(data)); err == nil && len(p.kind)+len(p.body) > len(data) {
