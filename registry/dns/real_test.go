@@ -108,7 +108,7 @@ func (z *zone) await(server string) {
 func (z *zone) writeZone(records []string) {
 	z.t.Helper()
 	z.serial++
-	z.write("zone", fmt.Sprintf("$ORIGIN %s.\n@ 1 SOA host admin %d 3600 600 86400 1\n@ 60 NS host\nhost 60 A 127.0.0.1\n%s\n", domain, z.serial, strings.Join(records, "\n")))
+	z.write("zone", fmt.Sprintf("$ORIGIN %s.\n@ 1 SOA host admin %d 3600 600 86400 1\n@ 60 NS host\n%s\n", domain, z.serial, strings.Join(append(records, "host 60 A 127.0.0.1"), "\n")))
 }
 
 // set changes the records.

@@ -254,8 +254,8 @@ func (e *grpcEntry) compare(h *host, id string) (own bool, err error) {
 	}
 	other, err := h.instance()
 	switch {
-	case err != nil: // another framework's
-		return false, nil
+	case err != nil:
+		return false, nil //nolint:nilerr // another framework's
 	case here:
 		return false, rival(&other, &e.in)
 	case other.ID == e.in.ID && adapter.Supersedes(&other, &e.in):
