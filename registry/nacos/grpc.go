@@ -1,11 +1,13 @@
 package nacos
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -206,6 +208,9 @@ func (e *grpcEntry) drop() {
 	}
 }
 
+// plainID matches IDs that look the same in JSON, and in JSON that is a string of JSON.
+var plainID = regexp.MustCompile(`^[0-9A-Za-z_.:/-]+$`)
+
 // look reports whether Nacos lists the instance. It fails if another one has the right to its
 // address or its ID.
 func (e *grpcEntry) look(ctx context.Context) (found bool, err error) {
@@ -228,7 +233,11 @@ func (e *grpcEntry) look(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	plain := plainID.MatchString(e.in.ID)
 	for _, data := range list {
+		if plain && !bytes.Contains(data, []byte(e.at.host)) && !bytes.Contains(data, []byte(e.in.ID)) {
+			continue // the list may be long, and each entry reads it
+		}
 		var h host
 		if json.Unmarshal(data, &h) != nil {
 			continue

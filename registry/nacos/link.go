@@ -25,7 +25,7 @@ const (
 	streamMethod = "/BiRequestStream/requestBiStream"
 
 	linkTimeout = 3 * time.Second // of a connection, and of each request
-	healthEvery = 5 * time.Second // Nacos gives a silent connection up after 20 s
+	healthEvery = 8 * time.Second // Nacos asks a connection that was silent for 20 s, and gives it up
 	setupPause  = 20 * time.Millisecond
 
 	unregistered = 301 // the error of a request from a connection that Nacos does not know
