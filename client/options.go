@@ -76,6 +76,7 @@ type options struct {
 	streamWindow        int
 	windowGiven         bool
 	snapshots           string
+	baggage             Baggage
 	ejection            *Ejection                 // nil for none
 	breaker             *resilience.BreakerConfig // nil for none
 	fixed               *policy.Policy            // nil for none
@@ -129,6 +130,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		backoff:         resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second},
 		healthCheck:     10 * time.Second,
 		silence:         session.DefaultSilence,
+		baggage:         Baggage{Lanes: defaultLanes()},
 		maxMessage:      wire.DefaultMaxMessage,
 		streamWindow:    session.DefaultStreamWindow,
 	}

@@ -82,6 +82,7 @@ func (o *options) listAttempts(l *settings.List) {
 		route = o.route.String()
 	}
 	l.Add("WithRoute", route)
+	l.Add("WithBaggage", o.baggage.text())
 	l.Add("WithHashKey", settings.Switch(o.hashKey != nil))
 }
 
@@ -130,7 +131,7 @@ func (o *options) listExtensions(l *settings.List) {
 // listOverrides adds what operators have set for the instances in the registry.
 func (c *Client) listOverrides(l *settings.List) {
 	const override = "override"
-	if version := c.overridden.last().InForce; version != "" {
+	if version := c.overridden.Last().InForce; version != "" {
 		l.AddFrom("overrides", version, override)
 	}
 	withheld := c.pool.Withheld()

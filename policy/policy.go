@@ -54,6 +54,7 @@ type Method struct {
 	Retries        *int     `json:"retries,omitempty"`       // further attempts; 0 to 10
 	Idempotent     *bool    `json:"idempotent,omitempty"`    // a second execution does no harm
 	Breaker        *Breaker `json:"breaker,omitempty"`       // breaker of the method at each instance
+	Degrade        *Degrade `json:"degrade,omitempty"`       // what a call that fails is answered with
 }
 
 // Change says who changed a document of a registry, such as a policy, when and why.
@@ -174,6 +175,7 @@ func (p *Policy) Validate() error {
 		c.addf(b.PerSecond < 0 || b.PerSecond > 1_000_000, "retryBudget.perSecond: want 0 to 1000000")
 	}
 	c.method("default", &p.Default)
+	c.addf(p.Default.Degrade != nil, "default.degrade: only methods that are named are degraded")
 	c.addf(len(p.Methods) > maxMethods, "methods: more than %d", maxMethods)
 	for name, m := range p.Methods {
 		service, method, ok := cutMethod(name)
@@ -227,6 +229,7 @@ func (c *checks) method(field string, m *Method) {
 	if b := m.Breaker; b != nil {
 		c.limits(field+".breaker", *b)
 	}
+	c.degrade(field+".degrade", m.Degrade)
 }
 
 // For returns how calls of a method are made: what the policy says for the method, for its
@@ -248,6 +251,7 @@ func (m *Method) inherit(n Method) {
 	m.Retries = either(m.Retries, n.Retries)
 	m.Idempotent = either(m.Idempotent, n.Idempotent)
 	m.Breaker = either(m.Breaker, n.Breaker)
+	m.Degrade = either(m.Degrade, n.Degrade)
 }
 
 func either[T comparable](a, b T) T {

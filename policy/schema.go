@@ -1,6 +1,6 @@
 package policy
 
-//go:generate go test -run TestSchemaIsPublished -write-schema .
+//go:generate go test -run SchemaIsPublished -write-schema .
 
 import (
 	"encoding/json"
@@ -50,6 +50,9 @@ func value(field string, t reflect.Type) schema {
 	}
 	if t == reflect.TypeFor[time.Time]() {
 		return schema{"type": "string", "format": "date-time"}
+	}
+	if s := degradeValue(field); s != nil {
+		return s
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

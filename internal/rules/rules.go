@@ -75,6 +75,7 @@ type Rule struct {
 	AttemptTimeout time.Duration
 	Retries        int
 	Breaker        *resilience.BreakerConfig // nil for none
+	Degrade        *policy.Degrade           // nil for none
 }
 
 // Base holds the settings of a client's options.
@@ -149,7 +150,7 @@ func New(o *Base, p *policy.Policy, version string) *Rules {
 func newRule(o *Base, m policy.Method) Rule {
 	r := Rule{
 		Timeout: o.Timeout, AttemptTimeout: o.AttemptTimeout, FailMode: o.FailMode, Retries: o.Retries,
-		Breaker: overlayBreaker(o.Breaker, m.Breaker),
+		Breaker: overlayBreaker(o.Breaker, m.Breaker), Degrade: m.Degrade,
 	}
 	override(&r.Timeout, time.Duration(m.Timeout))
 	override(&r.AttemptTimeout, time.Duration(m.AttemptTimeout))
