@@ -141,8 +141,14 @@ func (e *grpcEntry) Put(ctx context.Context, in tandem.Instance) error {
 	}
 	e.in, e.at, e.text, e.written = in, at, string(data), time.Now()
 	for try := range maxTries {
-		if err = e.register(ctx); err != nil {
-			return err
+		if err := e.register(ctx); err != nil {
+			if e.reason() == nil || try > 0 {
+				return err
+			}
+			if err := e.connect(ctx); err != nil { // a server may refuse a connection once it stands
+				return err
+			}
+			continue
 		}
 		found, err := e.look(ctx)
 		if err != nil { // the place is another's
@@ -163,6 +169,16 @@ func (e *grpcEntry) Put(ctx context.Context, in tandem.Instance) error {
 // the connection everywhere, and says nothing.
 const maxTries = 5
 
+// reason returns why the connection is lost, nil if it is not.
+func (e *grpcEntry) reason() error {
+	select {
+	case <-e.link.done:
+		return fmt.Errorf("the connection is lost: %w", e.link.failure)
+	default:
+		return nil
+	}
+}
+
 func (e *grpcEntry) register(ctx context.Context) error {
 	return e.link.call(ctx, "InstanceRequest", e.place.grpcFields(map[string]any{"type": "registerInstance", "instance": map[string]any{
 		"ip": e.at.host, "port": e.at.port, "weight": weightOf(&e.in), "healthy": true, "enabled": true, "ephemeral": true,
@@ -179,12 +195,10 @@ func (e *grpcEntry) deregister(ctx context.Context) error {
 // connect opens a connection unless there is one.
 func (e *grpcEntry) connect(ctx context.Context) error {
 	if e.link != nil {
-		select {
-		case <-e.link.done:
-			e.drop()
-		default:
+		if e.reason() == nil {
 			return nil
 		}
+		e.drop()
 	}
 	l, err := e.servers.openLink(ctx, e.place.namespace)
 	if err != nil {
@@ -278,10 +292,8 @@ func (e *grpcEntry) Check(ctx context.Context) error {
 	if e.link == nil {
 		return errors.New("there is no connection")
 	}
-	select {
-	case <-e.link.done:
-		return fmt.Errorf("the connection is lost: %w", e.link.failure)
-	default:
+	if err := e.reason(); err != nil {
+		return err
 	}
 	found, err := e.look(ctx)
 	if err == nil && !found && time.Since(e.written) >= visible {
