@@ -121,6 +121,7 @@ type grpcEntry struct {
 	text    string          // JSON of in
 	former  string          // JSON of the one before, which Nacos may still show
 	written time.Time       // when that Put was made
+	again   *time.Timer     // calls doubt; may be nil
 }
 
 // Put registers the instance, on a new connection if the last one is lost.
@@ -140,34 +141,34 @@ func (e *grpcEntry) Put(ctx context.Context, in tandem.Instance) error {
 		e.former = e.text
 	}
 	e.in, e.at, e.text, e.written = in, at, string(data), time.Now()
-	for try := range maxTries {
-		if err := e.register(ctx); err != nil {
-			if e.reason() == nil || try > 0 {
-				return err
-			}
-			if err := e.connect(ctx); err != nil { // a server may refuse a connection once it stands
-				return err
-			}
-			continue
-		}
-		found, err := e.look(ctx)
-		if err != nil { // the place is another's
-			_ = e.deregister(ctx)
-			return err
-		}
-		if found {
-			break
-		}
-		if err := rest(ctx, time.Duration(try+1)*setupPause); err != nil {
-			return err
+	if err = e.register(ctx); err != nil && e.reason() != nil { // a server may end a connection at once
+		if err = e.connect(ctx); err == nil {
+			err = e.register(ctx)
 		}
 	}
-	return nil // if Nacos still does not show it, Check will say so
+	if err != nil {
+		return err
+	}
+	found, err := e.look(ctx)
+	if err != nil { // the place is another's
+		_ = e.deregister(ctx)
+		return err
+	}
+	if !found {
+		// Nacos shows it a little later, or has ignored it, as it does without an error while it does
+		// not know the connection everywhere: Check finds out.
+		e.again = time.AfterFunc(visible, e.doubt)
+	}
+	return nil
 }
 
-// maxTries bounds how often Put registers: Nacos ignores what a connection lists before it knows
-// the connection everywhere, and says nothing.
-const maxTries = 5
+// doubt has the registration checked.
+func (e *grpcEntry) doubt() {
+	select {
+	case e.lost <- struct{}{}:
+	default:
+	}
+}
 
 // reason returns why the connection is lost, nil if it is not.
 func (e *grpcEntry) reason() error {
@@ -207,15 +208,15 @@ func (e *grpcEntry) connect(ctx context.Context) error {
 	e.link = l
 	l.group.Go(func() {
 		<-l.done // close ends the link
-		select {
-		case e.lost <- struct{}{}:
-		default:
-		}
+		e.doubt()
 	})
 	return nil
 }
 
 func (e *grpcEntry) drop() {
+	if e.again != nil {
+		e.again.Stop()
+	}
 	if e.link != nil {
 		e.link.close()
 		e.link = nil
