@@ -18,7 +18,7 @@
 //	calls        WithTimeout, WithFailMode, WithRetries, WithAttempts, WithThrottle, WithWait
 //	instances    WithBalancer, WithRoute, WithBaggage, WithHashKey, WithEjection, WithBreaker
 //	discovery    WithResolver, WithSnapshots
-//	policies     WithPolicy, WithPolicyFrom
+//	policies     WithPolicy, WithPolicyFrom, WithCaller, WithZone
 //	connections  WithConnections, WithTLS, WithTransport, WithProtocols
 //	messages     WithCodec, WithCompression, WithMaxMessage
 //	extensions   WithInterceptors, WithAttemptInterceptors, WithPlugins, WithLogger
@@ -30,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -300,9 +301,13 @@ func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.C
 func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *call.Outgoing {
 	o := call.NewOutgoing(c.env, c.intercepted)
 	o.Points = c.points.Attempts()
-	r := c.rules.Load().Of(method)
+	all := c.rules.Load()
+	r := all.Of(method)
 	o.Rule = r
 	made := &o.Call
+	if all.Draws {
+		made.Draw = rand.Uint64() | 1 // never 0
+	}
 	made.Body, made.Method, made.Kind, made.Codec, made.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
 	made.Route, made.Idempotent = c.usual.route, r.Idempotent
 	if r.Degrade != nil && kind == tandem.Unary {

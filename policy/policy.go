@@ -18,6 +18,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +46,8 @@ type Policy struct {
 	// Methods are by name, "Service.Method", or "Service.*" for all methods of a service. The
 	// more specific one applies, field by field.
 	Methods map[string]Method `json:"methods,omitempty"`
+	// Routes choose the instances that calls may go to. The first that matches a call applies.
+	Routes []Route `json:"routes,omitempty"`
 }
 
 // Method is how calls of a method are made.
@@ -182,6 +186,7 @@ func (p *Policy) Validate() error {
 		c.addf(!ok || service == "" || method == "", "methods: %.100q is not Service.Method or Service.*", name)
 		c.method(fmt.Sprintf("methods[%.100q]", name), &m)
 	}
+	c.routes(p.Routes)
 	return errors.Join(c...)
 }
 
@@ -252,6 +257,17 @@ func (m *Method) inherit(n Method) {
 	m.Idempotent = either(m.Idempotent, n.Idempotent)
 	m.Breaker = either(m.Breaker, n.Breaker)
 	m.Degrade = either(m.Degrade, n.Degrade)
+}
+
+// sorted yields the pairs of a map by key, so that errors and texts have a fixed order.
+func sorted[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
 }
 
 func either[T comparable](a, b T) T {

@@ -20,7 +20,7 @@ import (
 
 func newPolicy(sh *shell) *cobra.Command {
 	return group("policy COMMAND", "check and try policies, put them where clients read them, follow and restore them",
-		newPolicyCheck(sh), newPolicyTest(sh), newPolicyMay(sh), newPolicyPut(sh), newPolicyApplied(sh), newPolicyHistory(sh), newPolicyRestore(sh))
+		newPolicyCheck(sh), newPolicyTest(sh), newPolicyMay(sh), newPolicyImport(sh), newPolicyPut(sh), newPolicyApplied(sh), newPolicyHistory(sh), newPolicyRestore(sh))
 }
 
 // policyTimeout bounds what the commands do in a registry.

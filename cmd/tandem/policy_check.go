@@ -50,6 +50,9 @@ func checkPolicy(sh *shell, path string) error {
 	for _, name := range slices.Sorted(maps.Keys(p.Methods)) {
 		printPart(sh, name, p.For(name))
 	}
+	for i := range p.Routes {
+		printPart(sh, fmt.Sprintf("route %d", i+1), p.Routes[i])
+	}
 	return nil
 }
 
