@@ -277,7 +277,7 @@ type relay struct {
 
 	mu   sync.Mutex
 	cut  bool
-	open map[net.Conn]bool
+	open map[net.Conn]bool // true for those of clients
 }
 
 func newRelay(t testing.TB, to string) *relay {
@@ -317,9 +317,11 @@ func (r *relay) setCut(cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cut = cut
-	for conn := range r.open {
-		if cut {
-			conn.Close()
+	for _, ofClient := range []bool{true, false} { // clients lose theirs before the server can say so
+		for conn, is := range r.open {
+			if cut && is == ofClient {
+				conn.Close()
+			}
 		}
 	}
 }
@@ -342,7 +344,7 @@ func (r *relay) serve(in net.Conn) {
 		r.mu.Unlock()
 		return
 	}
-	r.open[in], r.open[out] = true, true
+	r.open[in], r.open[out] = true, false
 	r.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() { io.Copy(out, in); out.Close() })
