@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood spellings test-stores demo sim sim-check bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos test-kubernetes short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood spellings test-stores demo sim sim-check bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -60,8 +60,9 @@ modules = $$($(GO) list -m -f '{{.Dir}}')
 # peers, end-to-end tests, and programs before and after they moved to tandem.
 peers   = bench/peers
 outside = $(peers) e2e examples/migrating
-# Nacos takes too long to start for every run; it has a target of its own.
-registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
+# Nacos takes too long to start for every run, and a kube-apiserver to build; they have targets of
+# their own.
+registries = $(filter-out ./registry/nacos/... ./registry/kubernetes/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./registry/dns ./compat/rpcx/registries/... ./examples/seeds/...
 
 # What the fault lab breaks networks with, and the registries that it kills.
 faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless
@@ -137,6 +138,12 @@ test-nacos: ## Test registry/nacos with a real server in a network of its own; i
 	@registry/nacos/testdata/server/build.sh $(BIN)/nacos
 	cd registry/nacos && $(GO) test -race -tags integration -c -o $(BIN)/nacos.test .
 	cd registry/nacos && NACOS_SERVER=$(BIN)/nacos unshare -rn sh -c 'ip link set lo up && exec $(BIN)/nacos.test -test.v -test.shuffle=on -test.timeout=20m -test.run=Real $(TESTFLAGS)'
+
+# The pods have addresses of their own, as EndpointSlices must not have loopback addresses.
+test-kubernetes: ## Test registry/kubernetes, and how pods stop, with a real kube-apiserver and etcd; builds the first once a machine, in 10 to 20 minutes (not part of ci)
+	@registry/kubernetes/install.sh
+	cd registry/kubernetes && $(GO) test -race -tags integration -c -o $(BIN)/kubernetes.test .
+	cd registry/kubernetes && unshare -rn sh -c 'ip link set lo up && ip addr add 10.77.0.1/24 dev lo && exec $(BIN)/kubernetes.test -test.v -test.shuffle=on -test.timeout=20m -test.run=Real $(TESTFLAGS)'
 
 short: ## Test every module of the workspace, quickly and from the cache
 	$(GO) test -short $(TESTFLAGS) work

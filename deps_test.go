@@ -79,6 +79,7 @@ var importTable = []row{
 	{layer: 2, folder: "registry/file"},
 	{layer: 2, folder: "registry/consul/..."},
 	{layer: 2, folder: "registry/etcd/..."},
+	{layer: 2, folder: "registry/kubernetes/..."},
 	{layer: 2, folder: "registry/mdns/..."},
 	{layer: 2, folder: "registry/nacos/..."},
 	{layer: 2, folder: "registry/redis/..."},

@@ -31,6 +31,7 @@ func released() []string {
 		"protocol/thrift",
 		"registry/consul",
 		"registry/etcd",
+		"registry/kubernetes",
 		"registry/mdns",
 		"registry/nacos",
 		"registry/redis",
