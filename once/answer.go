@@ -64,7 +64,7 @@ func newAnswer(call *tandem.Call, body *recorder, err error, most int) []byte {
 // repeat answers a call with an answer that was kept.
 func repeat(call *tandem.Call, id ID, kept []byte) error {
 	if kept == nil {
-		return unrepeatable(id, "an operator has resolved its record")
+		return unrepeatable(id, "its record has none, as an operator has resolved it, or the method has ended the transaction itself")
 	}
 	var a answer
 	switch err := json.Unmarshal(kept, &a); {
