@@ -23,6 +23,7 @@ const (
 	variantStream  = "stream" // a stream of 2 s; rpcx makes a unary call instead
 	variantCancel  = "cancel" // cancelled by its caller after 1 ms
 	variantQuick   = "quick"  // to a second method, which is not overloaded
+	variantKeyed   = "keyed"  // with a key, and Failover
 	variantGreedy  = "greedy" // all made by the first of several clients; the others make the other calls
 )
 
