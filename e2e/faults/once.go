@@ -34,8 +34,8 @@ const (
 const codeUndecided = "undecided"
 
 const (
-	storeLease      = 2 * time.Second // of records in Redis
-	poolConnections = 40              // of each server to Postgres
+	storeLease      = 600 * time.Millisecond // of records in Redis
+	poolConnections = 16                     // of each server to Postgres
 )
 
 // onceServing returns the option of a server that keeps the records of keyed calls.

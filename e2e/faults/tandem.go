@@ -15,6 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/once"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/stores/sqlstore"
 	"github.com/tandem-rpc/tandem/transport"
@@ -125,6 +126,9 @@ func dialTandem(p plan) (caller, error) {
 	}
 	if p.Sources {
 		opts = append(opts, client.WithTransport("tcp", sourced{transport.TCP(), net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(sourceAddr(p.Client))}}}))
+	}
+	if p.Retries > 0 {
+		opts = append(opts, client.WithFailMode(client.Failover), client.WithRetries(p.Retries), client.WithAttempts(client.Attempts{Budget: &policy.Budget{Share: 1, PerSecond: int(p.Rate)}}))
 	}
 	if p.Snapshots != "" {
 		opts = append(opts, client.WithSnapshots(p.Snapshots))
