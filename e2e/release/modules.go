@@ -34,6 +34,7 @@ func released() []string {
 		"registry/nacos",
 		"registry/redis",
 		"registry/zookeeper",
+		"stores",
 		"telemetry",
 		"transport/kcp",
 		"transport/nbio",
