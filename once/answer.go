@@ -39,25 +39,47 @@ type answer struct {
 
 // keptError is the error of a method.
 type keptError struct {
-	Code       tandem.Code     `json:"code"`
-	Message    string          `json:"message,omitempty"`
-	Details    []tandem.Detail `json:"details,omitempty"`
-	RetryAfter time.Duration   `json:"retryAfter,omitempty"`
+	Code       tandem.Code   `json:"code"`
+	Message    string        `json:"message,omitempty"`
+	Details    []keptDetail  `json:"details,omitempty"`
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+}
+
+// keptDetail is a tandem.Detail.
+type keptDetail struct {
+	Type  string `json:"type"`
+	Value []byte `json:"value"`
+}
+
+func keep(e *tandem.Error) *keptError {
+	kept := &keptError{Code: e.Code, Message: e.Message, RetryAfter: e.RetryAfter}
+	for _, d := range e.Details {
+		kept.Details = append(kept.Details, keptDetail(d))
+	}
+	return kept
+}
+
+func (kept *keptError) restore() *tandem.Error {
+	e := &tandem.Error{Code: kept.Code, Message: kept.Message, RetryAfter: kept.RetryAfter}
+	for _, d := range kept.Details {
+		e.Details = append(e.Details, tandem.Detail(d))
+	}
+	return e
 }
 
 // newAnswer encodes the answer of a call that has ended with err.
 func newAnswer(call *tandem.Call, body *recorder, err error, most int) []byte {
 	a := answer{Codec: call.Codec, Message: body.message, Trailer: call.Trailer, Lost: body.lost}
 	if e := tandem.AsError(err); e != nil {
-		a.Message, a.Lost = nil, ""
-		a.Error = &keptError{Code: e.Code, Message: e.Message, Details: e.Details, RetryAfter: e.RetryAfter}
+		a.Message, a.Lost, a.Error = nil, "", keep(e)
 	}
 	text, failed := json.Marshal(a)
 	if failed == nil && len(text) <= most {
 		return text
 	}
-	a = answer{Lost: fmt.Sprintf("it has %d bytes, and the server keeps %d", len(text), most)}
-	text, _ = json.Marshal(a) // strings alone
+	if text, failed = json.Marshal(answer{Lost: fmt.Sprintf("it has %d bytes, and the server keeps %d", len(text), most)}); failed != nil {
+		return nil // the record has no answer
+	}
 	return text
 }
 
@@ -74,8 +96,8 @@ func repeat(call *tandem.Call, id ID, kept []byte) error {
 		return unrepeatable(id, a.Lost)
 	}
 	call.Trailer = a.Trailer
-	if e := a.Error; e != nil {
-		return &tandem.Error{Code: e.Code, Message: e.Message, Details: e.Details, RetryAfter: e.RetryAfter}
+	if a.Error != nil {
+		return a.Error.restore()
 	}
 	if a.Codec != call.Codec {
 		return unrepeatable(id, fmt.Sprintf("it is encoded with the codec %q, and this call wants %q", a.Codec, call.Codec))

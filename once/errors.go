@@ -27,8 +27,7 @@ const reasonDetail = "tandem-once"
 
 // ReasonOf returns the reason of a call's error; "" if it has none. It is for clients.
 func ReasonOf(err error) Reason {
-	var e *tandem.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*tandem.Error](err); ok {
 		for _, d := range e.Details {
 			if d.Type == reasonDetail {
 				return Reason(d.Value)

@@ -71,8 +71,7 @@ func (m *method) call(ctx context.Context, call *tandem.Call, next tandem.Func) 
 
 // refusedBy returns the error of a call that the store has not begun.
 func (p *Plugin) refusedBy(ctx context.Context, err error) error {
-	var e *tandem.Error
-	if errors.As(err, &e) { // for the caller
+	if _, ok := errors.AsType[*tandem.Error](err); ok { // for the caller
 		return notExecuted(err)
 	}
 	if ctx.Err() != nil {

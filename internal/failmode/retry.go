@@ -17,11 +17,7 @@ import (
 func (m *Modes) retry(next tandem.Func, elsewhere bool, prepare func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		for failures, ran := 0, false; ; failures++ {
-			attempt := call.Clone()
-			attempt.Attempt = call.Attempt + failures
-			if ran {
-				again(attempt)
-			}
+			attempt := nextAttempt(call, failures, ran)
 			if elsewhere && repeatable(call) {
 				m.letMove(ctx, call, failures)
 			}
@@ -53,6 +49,17 @@ func (m *Modes) retry(next tandem.Func, elsewhere bool, prepare func(ctx context
 			}
 		}
 	}
+}
+
+// nextAttempt returns the call's copy for the attempt after so many failures. ran says that one of
+// those may have been executed.
+func nextAttempt(call *tandem.Call, failures int, ran bool) *tandem.Call {
+	attempt := call.Clone()
+	attempt.Attempt = call.Attempt + failures
+	if ran {
+		again(attempt)
+	}
+	return attempt
 }
 
 // letMove sets whether the next attempt may be given up while its instance is suspect: only if
