@@ -15,9 +15,11 @@ import (
 // large one.
 const (
 	minPooled    = 1 << 10
-	maxPooled    = 64 << 10
 	maxPooledOut = 4 << 20
 	maxKept      = 8 << 10 // the largest that Keep leaves to its user
+
+	// MaxPooled is the largest buffer of Get that is pooled; those of GetOut may be larger.
+	MaxPooled = 64 << 10
 )
 
 var (
@@ -69,7 +71,7 @@ func (b *Buffer) Put() {
 	case b.out && cap(b.B) <= maxPooledOut:
 		b.B = b.B[:0]
 		outs.Put(b)
-	case !b.out && cap(b.B) >= minPooled && cap(b.B) <= maxPooled:
+	case !b.out && cap(b.B) >= minPooled && cap(b.B) <= MaxPooled:
 		b.B = b.B[:0]
 		messages.Put(b)
 	}

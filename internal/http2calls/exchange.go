@@ -218,7 +218,7 @@ func (x *Exchange) eventLocked(c *Conn, ev *http2.Event) {
 	case http2.Reset:
 		x.finishLocked(c, resetError(c, ev.Code, x.Answered()))
 		return
-	case http2.Writable, http2.Acked, http2.Away:
+	case http2.Writable, http2.Sent, http2.Acked, http2.Away:
 		return
 	}
 	if ev.End {

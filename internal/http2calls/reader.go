@@ -120,7 +120,7 @@ func (c *Conn) handleLocked(events []http2.Event) {
 		switch ev.Kind {
 		case http2.Headed, http2.Body, http2.Trailed:
 			c.health.pings = 0
-		case http2.Reset, http2.Writable, http2.Acked, http2.Away:
+		case http2.Reset, http2.Writable, http2.Sent, http2.Acked, http2.Away:
 		}
 		if ev.Stream == nil {
 			continue

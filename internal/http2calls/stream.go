@@ -105,7 +105,7 @@ func (s *Stream) eventLocked(c *Conn, ev *http2.Event) {
 		if s.gone == nil && !s.ended {
 			s.gone = resetError(c, ev.Code, s.head != nil)
 		}
-	case http2.Writable, http2.Acked, http2.Away:
+	case http2.Writable, http2.Sent, http2.Acked, http2.Away:
 	}
 	if ev.Block != nil && ev.Block.TooLarge && s.gone == nil {
 		s.goneLocked(ErrAnswerHeader)

@@ -100,7 +100,7 @@ func (c *caller) Carry(ctx context.Context, r *client.Request) error {
 	if err := httpcalls.Check(r.Call.Metadata, true); err != nil {
 		return err
 	}
-	req := connect.NewRequest(&message{argument})
+	req := connect.NewRequest(&message{b: argument})
 	addMetadata(req.Header(), r.Call.Metadata)
 	httpcalls.Strip(req.Header())
 	return c.Do(ctx, func(ctx context.Context, a *httpcalls.Attempt) error {

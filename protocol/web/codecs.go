@@ -15,7 +15,10 @@ import (
 )
 
 // message is an encoded message: connect frames and compresses it.
-type message struct{ b []byte }
+type message struct {
+	b      []byte
+	framed []byte // b after five bytes for its length; nil if there is no room for those
+}
 
 // passing is a connect codec that leaves encoding to the call's Body. connect encodes only
 // the status of gRPC calls itself.

@@ -159,7 +159,7 @@ func (s *clientStream) lose(err error) {
 
 // Send sends a message.
 func (s *clientStream) Send(b []byte) error {
-	err := s.conn.Send(&message{b})
+	err := s.conn.Send(&message{b: b})
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -55,10 +56,16 @@ type exchange struct {
 	// Valid when messageReady is closed.
 	received message
 	stream   messageConn
-	readable bool // request or stream is set
+	direct   *directMessages // stream, if it is one
+	only     bool            // the call has one message each way, which are those of a stream
+	whole    bool            // that of the request has come
+	refused  error           // why it has not
+	held     bool            // what connect writes is sent with the end of the response, which follows
+	readable bool            // request or stream is set
 
 	// Valid when ended is closed.
 	reply   []byte
+	framed  *buffer.Buffer // the reply, if it is the only message; see frame
 	err     error
 	trailer http.Header
 
@@ -170,7 +177,7 @@ func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[messa
 	if x.err != nil {
 		return nil, x.failure()
 	}
-	res := connect.NewResponse(&message{x.reply})
+	res := connect.NewResponse(&message{b: x.reply})
 	addHeader(res.Header(), x.header)
 	addHeader(res.Trailer(), x.trailer)
 	return res, nil
@@ -187,7 +194,7 @@ type messageConn interface {
 
 // streaming serves a stream: messages can be read and written until it returns.
 func (x *exchange) streaming(stream messageConn) error {
-	x.stream, x.readable = stream, true
+	x.stream, x.readable = x.newDirect(stream), true
 	x.readyOnce.Do(func() { close(x.messageReady) })
 	<-x.ended
 	if x.receiving.Load() { // the method has left a goroutine that receives; net/http would wait for it
@@ -223,6 +230,11 @@ func (x *exchange) Decode(v any) error {
 	if err := x.awaitMessage(); err != nil {
 		return err
 	}
+	if x.only {
+		if err := x.receiveOnly(); err != nil {
+			return err
+		}
+	}
 	return x.decode(&x.received, v)
 }
 
@@ -246,7 +258,11 @@ func (x *exchange) decode(m *message, v any) error {
 }
 
 // Encode encodes the response.
-func (x *exchange) Encode(v any) error {
+func (x *exchange) Encode(v any) (err error) {
+	if x.only {
+		x.framed, err = x.frame(v)
+		return err
+	}
 	b, err := x.encode(v)
 	x.reply = b
 	return err

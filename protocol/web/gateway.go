@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 
@@ -23,7 +24,8 @@ type gateway struct {
 	gzip     tandem.Compressor
 	mark     []byte // prefix of compressed messages; see markedGzip
 	failures *connect.ErrorWriter
-	handlers sync.Map // *connect.Handler by handlerKey: one for each combination that methods have
+	handlers sync.Map     // *connect.Handler by handlerKey: one for each combination that methods have
+	lastSize atomic.Int64 // of an encoded message
 }
 
 // handlerKey holds the properties that a connect handler depends on.
@@ -31,6 +33,7 @@ type handlerKey struct {
 	kind tandem.Kind
 	most int
 	safe bool
+	only bool // unary, but its messages are read and written as those of a stream
 }
 
 func newGateway(o *options) *gateway {
@@ -76,7 +79,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.wrongType(w, x)
 		return
 	}
-	x.gate = g.newRefusalGate(w, x)
+	x.gate, x.only = g.newRefusalGate(w, x), x.hasOnly()
 	x.limitRefusal()
 	defer x.abandon()
 	if x.plain != nil {
@@ -85,7 +88,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = compressedAsAsked(x.forMethod(w, x.forConnect()), x.kind.protocol)
 	r.Body = newReserving(x, r)
-	g.handler(m).ServeHTTP(x.gate, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	g.handler(x).ServeHTTP(x.gate, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
 
 // compressedAsAsked makes connect compress messages of gRPC for clients that compress their own, as
@@ -202,9 +205,11 @@ func peerOf(c *server.Conn, protocol string) *tandem.Peer {
 	return &p
 }
 
-// handler returns the connect handler that reads and writes the messages of a method.
-func (g *gateway) handler(m *server.Method) *connect.Handler {
-	key := handlerKey{m.Kind, m.MaxMessage, m.Safe}
+// handler returns the connect handler that reads and writes the messages of a call.
+func (g *gateway) handler(x *exchange) *connect.Handler {
+	m := x.method
+	key := handlerKey{kind: m.Kind, most: m.MaxMessage, safe: m.Safe}
+	key.only = x.only
 	if h, ok := g.handlers.Load(key); ok {
 		return h.(*connect.Handler)
 	}
@@ -226,6 +231,11 @@ func (g *gateway) newHandler(key handlerKey) *connect.Handler {
 	}
 	if key.safe {
 		opts = append(opts, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
+	}
+	if key.only {
+		return connect.NewBidiStreamHandler("/", func(ctx context.Context, s *connect.BidiStream[message, message]) error {
+			return exchangeOf(ctx).single(s.Conn())
+		}, opts...)
 	}
 	if key.kind == tandem.Streaming {
 		return connect.NewBidiStreamHandler("/", func(ctx context.Context, s *connect.BidiStream[message, message]) error {

@@ -69,6 +69,13 @@ func (p *http2Pieces) read(b []byte) (n int) {
 	return n
 }
 
+// peek copies bytes from the beginning to b, and leaves them there.
+func (p *http2Pieces) peek(b []byte) {
+	for i := 0; len(b) > 0 && i < len(p.list); i++ {
+		b = b[copy(b, p.list[i].unread):]
+	}
+}
+
 // drop removes everything, and returns how many bytes that was.
 func (p *http2Pieces) drop() int {
 	n := p.length

@@ -12,45 +12,72 @@ type http2Reader struct {
 	h      *http2Conn
 	resume func() // r.loop, in another goroutine
 
-	buf  *[http2Buffer]byte // nil while nothing is read
-	kept int                // bytes at the beginning of buf of a frame that is not complete
-	todo []*quickCall       // of the last read
-	next int                // the first of todo that has not begun
-	err  error              // why reading ends, when todo is done
+	buf   []byte // nil while nothing is read
+	kept  int    // bytes at the beginning of buf of a frame that is not complete
+	rest  []byte // the same bytes while there is no buf
+	small bool   // buffers are small, because the connection holds one while it is idle
+
+	todo []*quickCall // of the last read
+	next int          // the first of todo that has not begun
+	err  error        // why reading ends, when todo is done
 
 	waited bool      // the last read found nothing at first
 	began  time.Time // when the reader last waited or yielded
 }
 
-const http2Buffer = 32 << 10 // takes any frame
+// Sizes of buffers, each of which takes any frame. Frames of large messages have 16 KiB, and what is
+// left of one must be read again: a buffer takes several, so that this is a small part.
+const (
+	smallBuffer = 32 << 10
+	largeBuffer = 128 << 10
+)
 
-// http2Buffers has the buffers of connections that read: an idle one holds none.
-var http2Buffers = sync.Pool{New: func() any { return new([http2Buffer]byte) }} //nolint:gochecknoglobals // shared memory
+// The buffers of connections that read. An idle connection holds none if it can wait without one; those
+// with TLS can't, and read at most 16 KiB at a time anyway.
+//
+//nolint:gochecknoglobals // shared memory
+var (
+	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+	largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
+)
 
 func newHTTP2Reader(h *http2Conn) *http2Reader {
-	r := &http2Reader{h: h}
-	if len(h.held) > 0 {
-		r.kept = copy(r.Take(), h.held)
-		h.held = nil
-	}
+	r := &http2Reader{h: h, small: h.Peer().TLS != nil, rest: h.held}
+	h.held = nil
 	r.resume = r.loop
 	return r
 }
 
-// Take returns the buffer to read into.
+// Take returns the memory to read into.
 func (r *http2Reader) Take() []byte {
-	r.buf = http2Buffers.Get().(*[http2Buffer]byte) //nolint:forcetypeassert // nothing else is put
-	return r.buf[:]
+	if r.buf == nil {
+		if r.small {
+			r.buf = smallBuffers.Get().(*[smallBuffer]byte)[:] //nolint:forcetypeassert // nothing else is put
+		} else {
+			r.buf = largeBuffers.Get().(*[largeBuffer]byte)[:] //nolint:forcetypeassert // nothing else is put
+		}
+		r.kept = copy(r.buf, r.rest)
+	}
+	return r.buf[r.kept:]
 }
 
-// Give takes the buffer back, as there was nothing to read.
+// Give takes the memory back, as there was nothing to read.
 func (r *http2Reader) Give([]byte) {
 	r.waited = true
+	if r.kept == 0 {
+		r.rest = nil
+	} else {
+		r.rest = append(r.rest[:0], r.buf[:r.kept]...)
+	}
 	r.release()
 }
 
 func (r *http2Reader) release() {
-	http2Buffers.Put(r.buf)
+	if r.small {
+		smallBuffers.Put((*[smallBuffer]byte)(r.buf))
+	} else {
+		largeBuffers.Put((*[largeBuffer]byte)(r.buf))
+	}
 	r.buf = nil
 }
 
@@ -98,17 +125,14 @@ func (r *http2Reader) loop() {
 func (r *http2Reader) read() {
 	var n int
 	r.waited = false
-	if r.kept > 0 {
-		n, r.err = r.h.conn.Conn.Read(r.buf[r.kept:])
-	} else {
-		_, n, r.err = r.h.conn.Conn.ReadLazy(r)
-	}
+	_, n, r.err = r.h.conn.Conn.ReadLazy(r)
 	if n > 0 && !r.h.isClosed() {
 		if failed := r.receive(n); failed != nil {
 			r.err = failed
 		}
 	}
 	if r.kept == 0 && r.buf != nil {
+		r.rest = nil
 		r.release()
 	}
 }
@@ -128,7 +152,7 @@ func (r *http2Reader) receive(n int) error {
 	clear(events) // what they refer to may go when the calls have ended
 	h.Midway(used < len(b) || h.m.Midway())
 	h.machine.Unlock()
-	r.kept = copy(r.buf[:], b[used:])
+	r.kept = copy(r.buf, b[used:])
 	r.todo, r.next = quick, 0
 	h.mu.Lock()
 	waiting := h.arrivedLocked(n)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
@@ -23,6 +24,9 @@ type http2Response struct {
 	buffer   []byte      // of the body, that was not sent
 	wrote    int64       // bytes of the body
 	declared int64       // its length; negative if none is declared
+
+	memory  *buffer.Buffer // of the body; nil if it is not pooled
+	unsized bool           // the header does not tell the length of the body
 }
 
 // mostBuffered is how much of a body is buffered until Flush: a response that is smaller gets its length.
@@ -97,6 +101,15 @@ func (w *http2Response) Write(b []byte) (int, error) {
 	return len(b), w.s.send(b)
 }
 
+// setBody makes a message the body so far, whose whole length the header does not tell. It is not
+// copied, and given back when it has been sent.
+func (w *http2Response) setBody(b *buffer.Buffer) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.memory, w.buffer, w.wrote, w.unsized = b, b.B, int64(len(b.B)), true
+}
+
 // sniff sets the type of a body that begins so, if no type is set.
 func (w *http2Response) sniff(b []byte) {
 	if len(b) > 0 && w.snapshot["Content-Type"] == nil && w.snapshot.Get("Content-Encoding") == "" {
@@ -137,7 +150,7 @@ func (w *http2Response) finish() {
 		w.WriteHeader(http.StatusOK)
 	}
 	trailer := w.trailer()
-	if !w.sent && w.declared < 0 && hasBody(w.status) && (w.wrote > 0 || !w.head) && w.wrote <= mostBuffered {
+	if !w.sent && !w.unsized && w.declared < 0 && hasBody(w.status) && (w.wrote > 0 || !w.head) && w.wrote <= mostBuffered {
 		w.snapshot.Set("Content-Length", strconv.FormatInt(w.wrote, 10))
 	}
 	h, s := w.s.h, w.s
@@ -148,7 +161,12 @@ func (w *http2Response) finish() {
 			return
 		}
 	}
-	s.tell(func() { h.m.Finish(s.st, w.buffer, trailer) })
+	s.tell(func() {
+		s.memory = w.memory
+		if h.m.Finish(s.st, w.buffer, trailer); s.st.Sent() {
+			s.sentLocked()
+		}
+	})
 }
 
 // trailer returns the fields that the header has announced for the trailer, and those with

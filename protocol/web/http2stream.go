@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
@@ -28,13 +29,18 @@ type http2Stream struct {
 	// Guarded by h.machine.
 	changed sync.Cond   // any of what follows, or the stream's windows
 	body    http2Pieces // of the request, that have come, and were not read
+	into    []byte      // what comes next goes here, before body; see [directMessages]
+	unpaced int         // bytes that must come until paced is set again
+	paced   time.Time   // when 64 KiB of a message had come last, or it began
 	ended   bool        // the request has come to its end
 	trailer *http2.Block
+	served  bool  // the handler has returned
 	closed  bool  // the body is not read any more
 	gone    error // why the stream has ended
 	waits   bool  // for 100-continue
 	readBy  deadline
 	writeBy deadline
+	memory  *buffer.Buffer // of the end of the response, until that is sent; nil if it is not pooled
 }
 
 // deadline is a time by which something must have happened; the zero value is none.
@@ -62,13 +68,39 @@ func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d
 
 // bodyLocked takes a part of the body.
 func (s *http2Stream) bodyLocked(b []byte, end bool) {
+	if n := copy(s.into, b); n > 0 {
+		s.h.m.Consumed(s.st, n)
+		s.into, b = s.into[n:], b[n:]
+		if s.unpaced -= n; s.unpaced <= 0 {
+			s.unpaced, s.paced = stallBytes, s.h.heard
+		}
+	}
 	if s.closed {
 		s.h.m.Consumed(s.st, len(b))
 	} else {
 		s.body.append(b)
 	}
-	s.ended = s.ended || end
-	s.changed.Broadcast()
+	if s.ended = s.ended || end; s.ended || len(s.into) == 0 {
+		s.changed.Broadcast()
+	}
+}
+
+// sentLocked notes that the response has been sent.
+func (s *http2Stream) sentLocked() {
+	s.writeBy.stop()
+	s.memory.Put()
+	s.memory = nil
+	if s.served {
+		s.refuseRestLocked()
+	}
+}
+
+// refuseRestLocked tells the client that the rest of its request is not wanted, when it has all of the
+// response (RFC 9113, section 8.1).
+func (s *http2Stream) refuseRestLocked() {
+	if !s.ended {
+		s.h.m.Cancel(s.st, http2.NoError)
+	}
 }
 
 // goneLocked notes that the stream has ended before its messages.
@@ -138,9 +170,10 @@ func (s *http2Stream) endLocked() {
 		s.writeBy.stop()
 	}
 	h.m.Consumed(s.st, s.body.drop())
-	s.closed = true
-	if !s.ended {
-		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
+	s.closed, s.into = true, nil
+	s.served = true
+	if s.st.Sent() {
+		s.refuseRestLocked()
 	}
 	if s.req != nil {
 		s.head.Free()

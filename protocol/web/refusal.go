@@ -177,7 +177,7 @@ func (w *refusalGate) Write(b []byte) (int, error) {
 
 // Flush sends what has been written.
 func (w *refusalGate) Flush() {
-	if w.pass() {
+	if w.pass() && !w.x.held {
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}
 }

@@ -39,16 +39,16 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 	if m.Kind != tandem.Streaming {
 		most := int64(m.MaxMessage) + stallBytes
 		r.Body = &timedBody{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: most}
+		if x.only {
+			return asHTTP2(r)
+		}
 		return r
 	}
 	r.Body = x.newStreamBody(w, r.Body)
 	if r.ProtoMajor < 2 { // connect refuses bidirectional streams over HTTP/1, though half-duplex ones work
 		_ = http.NewResponseController(w).EnableFullDuplex() // if it fails, clients that send all before they read still work
-		copied := *r
-		copied.ProtoMajor, copied.ProtoMinor = 2, 0
-		return &copied
 	}
-	return r
+	return asHTTP2(r)
 }
 
 func (x *exchange) newStreamBody(w http.ResponseWriter, body io.ReadCloser) *timedStreamBody {

@@ -68,7 +68,7 @@ func (x *exchange) finish() {
 	x.ending.Lock()
 	defer x.ending.Unlock()
 	x.finished.Store(true)
-	if x.method.Kind == tandem.Streaming {
+	if x.method.Kind == tandem.Streaming || x.only {
 		x.bounds()
 		x.unbind()
 	}
@@ -77,11 +77,17 @@ func (x *exchange) finish() {
 // SendMsg encodes and sends v.
 func (m *messages) SendMsg(v any) error {
 	x := m.x
+	if err := x.awaitMessage(); err != nil {
+		return x.inTime(err)
+	}
+	if x.direct != nil {
+		return x.sendDirect(v)
+	}
 	b, err := x.encode(v)
 	if err != nil {
 		return err
 	}
-	return x.send(&message{b})
+	return x.send(&message{b: b})
 }
 
 // send sends a message, or only the header if it is nil.
@@ -133,6 +139,7 @@ func (m *messages) RecvMsg(v any) error {
 	if err != nil {
 		return err
 	}
+	defer x.direct.decoded()
 	return x.decode(next, v)
 }
 
