@@ -42,6 +42,7 @@ func (c *Conn) openLocked(ctx context.Context, header []http2.Field, limit int) 
 		c.mu.Unlock()
 		return nil, ErrHeaderTooLarge
 	}
+	c.resumeLocked()
 	s := &Stream{c: c, limit: limit, st: c.m.Open(header, false)}
 	s.changed.L = &c.mu
 	s.st.Owner, s.headEnd = s, c.positionLocked()
