@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos test-kubernetes short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood spellings test-stores demo sim sim-check bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos test-kubernetes short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood spellings demo sim sim-check bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -65,7 +65,10 @@ outside = $(peers) e2e examples/migrating
 registries = $(filter-out ./registry/nacos/... ./registry/kubernetes/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./registry/dns ./compat/rpcx/registries/... ./examples/seeds/...
 
 # What the fault lab breaks networks with, and the registries that it kills.
-faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless
+faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless setpriv:util-linux $(storetools)
+
+# The servers that the stores of keyed calls use.
+storetools = /usr/bin/redis-server:redis-server /usr/lib/postgresql/15/bin/postgres:postgresql-15
 
 # Packages besides the core's that have files for some systems only.
 systems = ./bench/load ./cmd/tandem/internal/demo ./cmd/tandem/internal/loadtest ./transport/nbio/...
@@ -128,6 +131,10 @@ test-registries: ## Test the registries, and clusters that use them, against rea
 	$(GO) test -p $(ATATIME) -tags integration -race -shuffle=on -timeout 10m $(TESTFLAGS) $(registries)
 	cd e2e && GOWORK=off $(GO) test -tags integration -race -shuffle=on -timeout 10m $(TESTFLAGS) ./etcd ./registries
 	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) ./registries/rpcx
+
+test-stores: ## Test the stores of keyed calls against a real Redis and a real Postgres; installs those as root
+	@.ci/install $(storetools)
+	$(GO) test -tags integration -race -shuffle=on -timeout 5m $(TESTFLAGS) ./stores/...
 
 registry-outage: ## Kill etcd and ZooKeeper for OUTAGE (5m) under load; and etcd with 2,000 registrations
 	@./registry/install.sh
@@ -267,10 +274,6 @@ session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a t
 
 bombs: ## Send 1,024 bombs of each protocol and compressor at the same time: a server takes at most 512 MiB
 	$(GO) test -run TestBombsAreBounded -v -count=1 -timeout 60m ./protocol/all ./protocol/thrift -bombs 1024
-
-test-stores: ## Test what the module stores keeps in Redis against a real one; installs that as root
-	@.ci/install /usr/bin/redis-server:redis-server
-	$(GO) test -tags integration -race -shuffle=on -timeout 5m $(TESTFLAGS) ./stores/...
 
 spellings: ## Spell the names of denied methods in a million ways on each protocol: no call may pass
 	$(GO) test -run 'TestSpellings$$' -v -count=1 -timeout 3h ./protocol/all ./protocol/thrift -spellings 1000000

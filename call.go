@@ -70,6 +70,7 @@ type Call struct {
 
 	Kind       Kind
 	Idempotent bool // a second execution does no harm, so it may be retried
+	Keyed      bool // has a key, so it runs at most once and may be retried (client); a plugin sees to that (server)
 
 	// FailMode says what a client does when an attempt fails. It selects the
 	// chain before interceptors run, so options set it, and a change by an

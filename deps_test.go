@@ -129,9 +129,12 @@ var importTable = []row{
 	{layer: 8, folder: "plugin/ratelimit", foreign: []string{"golang.org/x/time"}},
 	{layer: 8, folder: "plugin/recovery"},
 	{layer: 8, folder: "plugin/reglog"},
+	{layer: 8, folder: "once"},
 	{layer: 8, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
 
 	{layer: 9, folder: "console/..."},
+	{layer: 9, folder: "once/oncetest"},
+	{layer: 9, folder: "stores/..."},
 	{layer: 9, folder: "telemetry"},
 	{layer: 9, folder: "telemetry/otel/..."},
 	{layer: 9, folder: "telemetry/prom/..."},
