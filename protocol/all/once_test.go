@@ -18,7 +18,9 @@ import (
 
 // countRuns returns a handler whose second run would be seen: it answers with the number of its runs.
 func countRuns(runs *atomic.Int32) func(context.Context, *wrapperspb.Int32Value) *wrapperspb.Int32Value {
-	return func(context.Context, *wrapperspb.Int32Value) *wrapperspb.Int32Value { return wrapperspb.Int32(runs.Add(1)) }
+	return func(context.Context, *wrapperspb.Int32Value) *wrapperspb.Int32Value {
+		return wrapperspb.Int32(runs.Add(1))
+	}
 }
 
 // A key, and the fingerprint of the request, are carried by every protocol that has metadata, and the
