@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"crypto/tls"
 	"time"
 
 	"github.com/tandem-rpc/tandem/internal/session"
@@ -53,6 +54,13 @@ type Connections struct {
 	// may have 16 times as many. A stream carries at most one window per round trip. It is an error
 	// if the protocol of the target carries no streams.
 	StreamWindow int
+
+	// TLS is [WithTLS] with a configuration that may change: it is called by Dial, and for each
+	// connection, so that new certificates and authorities count without a new client. What it
+	// returns must not be changed. An error fails the connection, which is tried again later. Of
+	// WithTLS and TLS the last one that is given counts. Package transport/tlsfiles has a function
+	// that follows files.
+	TLS func() (*tls.Config, error)
 }
 
 // WithConnections says how the client connects to its servers.
@@ -60,6 +68,10 @@ func WithConnections(c Connections) Option {
 	return func(o *options) {
 		c.setConnecting(o)
 		c.setWatching(o)
+		if c.TLS != nil {
+			o.given.Add("WithConnections: TLS")
+			o.tls, o.tlsFrom, o.secured = nil, c.TLS, true
+		}
 		if c.StreamWindow != 0 {
 			o.want(c.StreamWindow >= wire.MinWindow && c.StreamWindow <= session.MaxStreamWindow, "WithConnections: StreamWindow", c.StreamWindow, "16 KiB to 64 MiB")
 			o.windowGiven = true

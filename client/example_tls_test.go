@@ -31,7 +31,7 @@ func certificateFor(host string) tls.Certificate {
 }
 
 // The configuration is asked for with each connection, here to trust what is trusted at that moment.
-func ExampleWithTLSFrom() {
+func ExampleConnections_tls() {
 	own := certificateFor("it")
 	trusted := x509.NewCertPool()
 	trusted.AddCert(own.Leaf)
@@ -43,7 +43,7 @@ func ExampleWithTLSFrom() {
 	go func() { served <- srv.ServeListener(ln) }()
 
 	latest := func() (*tls.Config, error) { return &tls.Config{RootCAs: trusted}, nil }
-	c, err := client.Dial("mem://it", client.WithTransport("mem", network), client.WithTLSFrom(latest))
+	c, err := client.Dial("mem://it", client.WithTransport("mem", network), client.WithConnections(client.Connections{TLS: latest}))
 	check(err)
 	n, err := client.Invoke[int](context.Background(), c, "It.Does", 7)
 	fmt.Println(*n, err)

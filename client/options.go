@@ -244,19 +244,6 @@ func WithTLS(config *tls.Config) Option {
 	}
 }
 
-// WithTLSFrom is [WithTLS] with a configuration that may change: source is called by Dial, and
-// for each connection, so that new certificates and authorities count without a new client.
-// What it returns must not be changed. An error fails the connection, which is tried again later. Of WithTLS
-// and WithTLSFrom the last one counts. Package transport/tlsfiles has a source that follows files.
-func WithTLSFrom(source func() (*tls.Config, error)) Option {
-	return func(o *options) {
-		o.given.Add("WithTLSFrom")
-		if o.want(source != nil, "WithTLSFrom", nil, "a function") {
-			o.tls, o.tlsFrom, o.secured = nil, source, true
-		}
-	}
-}
-
 // WithResolver adds a resolver for targets of a scheme, or replaces it. If it is a
 // [registry.Checker], Dial asks it whether the target can work.
 func WithResolver(scheme string, r registry.Resolver) Option {

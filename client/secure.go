@@ -20,7 +20,7 @@ func (o *options) secure(scheme string) error {
 	config, option := o.tls, "WithTLS"
 	if o.tlsFrom != nil {
 		var err error
-		option = "WithTLSFrom"
+		option = "WithConnections: TLS"
 		if config, err = o.tlsFrom(); err != nil {
 			return fmt.Errorf("%s: %w", option, err)
 		}
@@ -73,7 +73,7 @@ func (r *renewing) Listen(ctx context.Context, address string) (net.Listener, er
 func (r *renewing) secured() (tandem.Transport, error) {
 	config, err := r.source()
 	if err != nil {
-		return nil, fmt.Errorf("client: WithTLSFrom: %w", err)
+		return nil, fmt.Errorf("client: WithConnections: TLS: %w", err)
 	}
 	return transport.Secured(r.inner, config)
 }

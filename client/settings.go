@@ -96,7 +96,7 @@ func (o *options) listConnections(l *settings.List) {
 	l.Add("WithConnections: Silence", o.silence)
 	l.Add("WithConnections: StreamWindow", o.streamWindow)
 	l.Add("WithTLS", settings.Switch(o.secured))
-	l.Add("WithTLSFrom", settings.Switch(o.tlsFrom != nil))
+	l.Add("WithConnections: TLS", settings.Switch(o.tlsFrom != nil))
 	l.Add("WithTransport", keys(o.transports))
 	l.Add("WithProtocols", settings.Names(o.protocols, Protocol.Name))
 }

@@ -80,7 +80,7 @@ func TestEveryOptionIsASetting(t *testing.T) {
 func TestGivenSettings(t *testing.T) {
 	none := func(next tandem.Func) tandem.Func { return next }
 	c := dial(t, "mem://127.0.0.1:1", client.WithTransport("mem", transport.NewMemory()), client.WithTLS(&tls.Config{ServerName: "secret"}),
-		client.WithTLSFrom(func() (*tls.Config, error) { return &tls.Config{ServerName: "secret"}, nil }),
+		client.WithConnections(client.Connections{TLS: func() (*tls.Config, error) { return &tls.Config{ServerName: "secret"}, nil }}),
 		client.WithResolver("memory", registry.NewMemory()), client.WithSnapshots(t.TempDir()), client.WithBalancer(balance.Maglev()),
 		client.WithEjection(&client.Ejection{Breaker: resilience.BreakerConfig{Pause: time.Minute}}), client.WithBreaker(resilience.BreakerConfig{MinCalls: 7}),
 		client.WithRoute(tandem.Route{Version: "2"}), client.WithBaggage(client.Baggage{Keys: []string{"a"}, Target: client.Trusted}), client.WithHashKey(func(string, any) string { return "" }), client.WithFailMode(client.Failover), client.WithRetries(3),

@@ -108,13 +108,10 @@ func TestTLSFromIsAskedForEachConnection(t *testing.T) {
 		defer mu.Unlock()
 		return config, failed
 	}
-	opts := []client.Option{client.WithTransport("mem", mem), client.WithTLSFrom(source), client.WithWait(300 * time.Millisecond)}
+	opts := []client.Option{client.WithTransport("mem", mem), client.WithConnections(client.Connections{TLS: source}), client.WithWait(300 * time.Millisecond)}
 	set(nil, errors.New("no files"))
-	if _, err := client.Dial("mem://localhost", opts...); tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), "WithTLSFrom: no files") {
+	if _, err := client.Dial("mem://localhost", opts...); tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), "WithConnections: TLS: no files") {
 		t.Errorf("Dial: %v", err)
-	}
-	if _, err := client.Dial("mem://localhost", client.WithTLSFrom(nil)); err == nil {
-		t.Error("a nil source was accepted")
 	}
 	ask := func(c *client.Client) error {
 		_, err := client.Invoke[[]byte](t.Context(), c, "Test.Echo", []byte("x"))

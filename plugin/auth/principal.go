@@ -22,6 +22,9 @@ type Principal struct {
 // String returns the name, by which ratelimit.PerCaller and logs know the caller.
 func (p *Principal) String() string { return p.Name }
 
+// TenantName returns the Tenant, which the rules of a server count apart (server.WithRules).
+func (p *Principal) TenantName() string { return p.Tenant }
+
 // Claim returns the claim at a path: its name, or names with slashes between them for a claim
 // inside others, such as "kubernetes.io/namespace". A name that has slashes itself is found, too.
 func (p *Principal) Claim(path string) (value any, ok bool) {

@@ -4,7 +4,7 @@
 //
 //	files, err := tlsfiles.Open(tlsfiles.Config{Certificate: "tls.crt", Key: "tls.key", Roots: "ca.crt"})
 //	srv := server.New(server.WithTLS(files.Server()))
-//	c, err := client.Dial(target, client.WithTLSFrom(files.Client))
+//	c, err := client.Dial(target, client.WithConnections(client.Connections{TLS: files.Client}))
 //	defer files.Close()
 //
 // New connections use the files as they are now; open ones stay as they are, and

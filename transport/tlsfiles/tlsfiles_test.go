@@ -139,7 +139,7 @@ func TestRotationUnderTrafficFailsNoCall(t *testing.T) {
 	serving.Peers, calling.Peers = []string{"spiffe://shop/cart"}, []string{"spiffe://shop/*"}
 	servers, clients := open(t, serving), open(t, calling)
 	address := serve(t, servers.Server(), server.WithMaxConnectionAge(100*time.Millisecond, 10*time.Second))
-	c := dial(t, "tcp://"+address, client.WithTLSFrom(clients.Client), client.WithFailMode(client.Failtry), client.WithTimeout(20*time.Second))
+	c := dial(t, "tcp://"+address, client.WithConnections(client.Connections{TLS: clients.Client}), client.WithFailMode(client.Failtry), client.WithTimeout(20*time.Second))
 
 	var calls, failures atomic.Int64
 	var last atomic.Pointer[string]
@@ -318,7 +318,7 @@ func TestPeersAreVerified(t *testing.T) {
 			serving, calling := at.config(), by.config()
 			serving.Peers, calling.Peers = c.accepts, c.wants
 			address := serve(t, open(t, serving).Server())
-			conn := dial(t, "tcp://"+address, client.WithTLSFrom(open(t, calling).Client), client.WithWait(300*time.Millisecond))
+			conn := dial(t, "tcp://"+address, client.WithConnections(client.Connections{TLS: open(t, calling).Client}), client.WithWait(300*time.Millisecond))
 			err := conn.Call(t.Context(), "Who.Calls", 1, new(string))
 			if (err != nil) != c.fails {
 				t.Errorf("%v, want a failure: %v", err, c.fails)
@@ -335,7 +335,7 @@ func TestHostsAreVerified(t *testing.T) {
 	at.put(t, ca.Issue(t, elsewhere), ca.PEM())
 	by.put(t, ca.Issue(t, nil), ca.PEM())
 	address := serve(t, open(t, at.config()).Server())
-	c := dial(t, "tcp://"+address, client.WithTLSFrom(open(t, by.config()).Client), client.WithWait(300*time.Millisecond))
+	c := dial(t, "tcp://"+address, client.WithConnections(client.Connections{TLS: open(t, by.config()).Client}), client.WithWait(300*time.Millisecond))
 	if err := c.Call(t.Context(), "Who.Calls", 1, new(string)); tandem.CodeOf(err) != tandem.Unavailable || !strings.Contains(err.Error(), "127.0.0.9") {
 		t.Errorf("the wrong host: %v", err)
 	}
@@ -396,7 +396,7 @@ func TestProtocolsAreOffered(t *testing.T) {
 	if got := c.ConnectionState().NegotiatedProtocol; got != "h2" {
 		t.Errorf("negotiated %q", got)
 	}
-	grpc := dial(t, "grpc://"+address, client.WithTLSFrom(f.Client), client.WithCodec(codec.JSON()))
+	grpc := dial(t, "grpc://"+address, client.WithConnections(client.Connections{TLS: f.Client}), client.WithCodec(codec.JSON()))
 	if err := grpc.Call(t.Context(), "Who.Calls", 1, new(string)); err != nil {
 		t.Error(err)
 	}
@@ -416,7 +416,7 @@ func TestSPIFFEIdentity(t *testing.T) {
 		return nil
 	})
 	address := serve(t, f.Server(), server.WithPlugins(auth.New(auth.SPIFFE("shop"), note)))
-	c := dial(t, "tcp://"+address, client.WithTLSFrom(f.Client))
+	c := dial(t, "tcp://"+address, client.WithConnections(client.Connections{TLS: f.Client}))
 	if err := c.Call(t.Context(), "Who.Calls", 1, new(string)); err != nil || who.Load().Name != "spiffe://shop/cart" || who.Load().Issuer != "shop" {
 		t.Errorf("%v, %+v", err, who.Load())
 	}

@@ -20,7 +20,7 @@ func (f *Files) Server() *tls.Config {
 	return config
 }
 
-// Client returns the configuration of this moment, for client.WithTLSFrom. It must not be changed.
+// Client returns the configuration of this moment, for client.Connections.TLS. It must not be changed.
 func (f *Files) Client() (*tls.Config, error) { return f.now.Load().client, nil }
 
 // verify makes both configurations verify their peers.

@@ -295,8 +295,8 @@ func clientRows() map[string]row {
 	json := func(*cell) client.Option { return client.WithCodec(codec.JSON()) }
 	return map[string]row{
 		"client.WithTLS": clientTLS(func(c *cell) client.Option { return client.WithTLS(c.tls[1]) }),
-		"client.WithTLSFrom": clientTLS(func(c *cell) client.Option {
-			return client.WithTLSFrom(func() (*tls.Config, error) { return c.tls[1], nil })
+		"client.WithConnections TLS": clientTLS(func(c *cell) client.Option {
+			return client.WithConnections(client.Connections{TLS: func() (*tls.Config, error) { return c.tls[1], nil }})
 		}),
 		"client.WithCodec": forClient(json, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"), // JSON is the only codec
 		"client.WithCompression Usual": forClient(func(c *cell) client.Option {
