@@ -12,7 +12,7 @@ import (
 // Run with -cpu 1,2. The goal is 30 ns a pick, whatever the number of nodes.
 func BenchmarkPick(b *testing.B) {
 	for _, p := range append(policies(), Sticky(P2C())) {
-		for _, n := range []int{10, 100, 1000} {
+		for _, n := range []int{10, 100, 1000, 10_000} {
 			even, mixed := make([]int, n), make([]int, n)
 			for i := range mixed {
 				mixed[i] = 1 + i%7*50

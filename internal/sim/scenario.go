@@ -137,6 +137,6 @@ func (f Figure) Show(v float64) string {
 func Scenarios() []*Scenario {
 	return append([]*Scenario{
 		slowNode(), newcomer(), errorNode(), zoneLoss(), massRestart(), loadSpike(), staleReports(),
-		retryStorm(), layers(), metastable(), reconnectHerd(), listCollapse(), weights(),
+		retryStorm(), layers(), metastable(), reconnectHerd(), listCollapse(), weights(), scale(),
 	}, floods()...)
 }

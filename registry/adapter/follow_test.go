@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -138,6 +139,39 @@ func TestFollowRelists(t *testing.T) {
 		synctest.Wait()
 		if want := []registry.Snapshot{{Instances: members("a"), Revision: 1}, {Instances: members("a", "b"), Revision: 2}}; !reflect.DeepEqual(news.all(), want) {
 			t.Errorf("delivered %+v\nwant %+v", news.all(), want)
+		}
+	})
+}
+
+// A list of 10,000 instances is delivered and read again a tenth as often as one of 1,000.
+func TestFollowIsSlowerForLongLists(t *testing.T) {
+	long := map[string]tandem.Instance{}
+	for i := range 10 * unhurried {
+		id := fmt.Sprint("i", i)
+		long[id] = members(id)[0]
+	}
+	synctest.Test(t, func(t *testing.T) {
+		sessions, changes := 0, 0
+		news := follow(t, Follower{Name: "test registry", Session: func(ctx context.Context, m *Mirror) error {
+			sessions++
+			m.Replace(maps.Clone(long))
+			for sessions == 2 && changes < 100 { // 10 s of changes
+				changes++
+				m.Set("i0", members(fmt.Sprint("i0-", changes))[0])
+				pause(ctx, 100*time.Millisecond)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		time.Sleep(46 * time.Second) // the length is not known before the first session
+		synctest.Wait()
+		if n := len(news.all()); sessions != 2 || n < 3 || n > 8 {
+			t.Errorf("%d sessions; 100 changes in 10 s were delivered as %d lists, want one in 2 s", sessions, n)
+		}
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if sessions < 4 || sessions > 8 {
+			t.Errorf("%d sessions in 20 minutes, want one in 225 to 450 s", sessions)
 		}
 	})
 }
