@@ -32,6 +32,7 @@ func benchmarkPick(b *testing.B, p Policy, nodes []*Node) {
 	picker, call := p.Build(nodes), new(tandem.Call)
 	usable := func(n *Node) bool { return n.Stats != nil }
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if picker.Pick(call, usable) == nil {

@@ -32,7 +32,7 @@ const part = 20
 
 // scale: a fleet of 1,000 instances.
 func scale() *Scenario {
-	s := fleetScenario(fleetSize{instances: 1000, clients: 1000, zones: 50, sampled: 50, counted: 1000})
+	s := fleetScenario(fleetSize{instances: 1000, clients: 1000, zones: 50, sampled: 25, counted: 1000})
 	s.Name, s.Title = "scale", "1,000 instances, 1,000 clients, 50 zones: connections of a client"
 	return s
 }
