@@ -28,7 +28,7 @@ type shape struct {
 // shapes returns what is measured. There are 100 listeners, which the instances of long lists share.
 func shapes() []shape {
 	if *large {
-		return []shape{{100, 80, 0}, {1000, 400, 20}, {10_000, 100, 20}}
+		return []shape{{100, 80, 0}, {1000, 400, 20}, {10_000, 50, 20}}
 	}
 	return []shape{{20, 5, 0}, {200, 5, 4}}
 }
@@ -51,7 +51,7 @@ func measure(t *testing.T, s shape) {
 	for i := range clients {
 		want += s.connections(i, source.now())
 	}
-	await(t, "the connections", func() bool { return connections(clients) == want })
+	await(t, "the connections", 200*time.Millisecond, func() bool { return connections(clients) == want })
 	connected := time.Since(began)
 	after, server := ownUsage(t), servers.ask()
 	if server.connections != want {
@@ -60,15 +60,17 @@ func measure(t *testing.T, s shape) {
 
 	changed := time.Now()
 	source.replaceTenth()
-	await(t, "the new list", func() bool { return all(clients, func(c *client.Client) bool { return c.State().Listed.After(changed) }) })
+	await(t, "the new list", 10*time.Millisecond, func() bool {
+		return all(clients, func(c *client.Client) bool { return c.State().Listed.After(changed) })
+	})
 	listed, listUsage := time.Since(changed), ownUsage(t)
-	await(t, "the connections of the new list", func() bool {
+	await(t, "the connections of the new list", 200*time.Millisecond, func() bool {
 		return all(clients, func(c *client.Client) bool { return c.State().Instances.Unconnected == 0 })
 	})
 
 	changed = time.Now()
 	source.steer(`{"version":"v2","retryBudget":{"share":0.2,"perSecond":5}}`)
-	await(t, "the new policy", func() bool { return all(clients, func(c *client.Client) bool { return c.Policy().InForce == "v2" }) })
+	await(t, "the new policy", 10*time.Millisecond, func() bool { return all(clients, func(c *client.Client) bool { return c.Policy().InForce == "v2" }) })
 	t.Logf("%6d connections in %v; KiB a connection: client %.1f (with its list), server %.1f; KiB a client: %.0f; KiB an instance: %.0f",
 		want, connected.Round(time.Millisecond), after.kib(before)/float64(want), server.kib(serverBefore)/float64(want),
 		after.kib(before)/float64(s.clients), server.kib(serverBefore)/float64(min(s.listed, 100)))
@@ -122,12 +124,12 @@ func all(clients []*client.Client, holds func(*client.Client) bool) bool {
 	return true
 }
 
-// await waits until something holds, and fails after two minutes.
-func await(t *testing.T, what string, holds func() bool) {
+// await waits until something holds, which it checks at that interval, and fails after five minutes.
+func await(t *testing.T, what string, every time.Duration, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) { // sockets of two processes
+	for end := time.Now().Add(5 * time.Minute); !holds(); time.Sleep(every) { // sockets of two processes
 		if time.Now().After(end) {
-			t.Fatalf("waited for %s for two minutes", what)
+			t.Fatalf("waited for %s for five minutes", what)
 		}
 	}
 }

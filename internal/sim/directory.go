@@ -8,8 +8,9 @@ import (
 
 // What a registry sends, in bytes, and how much it can send.
 const (
-	registryRate = 125e6 // bytes a second: 1 Gbit/s
+	memberRate   = 125e6 // bytes a second of one member: 1 Gbit/s
 	entryBytes   = 400   // an instance with its key
+	keyBytes     = 80    // an instance that has gone
 	renewalBytes = 100
 	ruleBytes    = 2000
 	renewalEvery = 5 * time.Second // a third of the time to live
@@ -18,6 +19,7 @@ const (
 // directory is the registry of a fleet. It sends one thing after the other.
 type directory struct {
 	*world
+	rate float64       // bytes a second
 	free time.Duration // when all that was to be sent is sent
 	sent float64       // bytes
 }
@@ -25,7 +27,7 @@ type directory struct {
 // send sends bytes after all others, and returns when that begins and ends.
 func (d *directory) send(bytes float64) (from, to time.Duration) {
 	from = max(d.free, d.now)
-	d.free = from + time.Duration(bytes/registryRate*float64(time.Second))
+	d.free = from + time.Duration(bytes/d.rate*float64(time.Second))
 	d.sent += bytes
 	return from, d.free
 }

@@ -18,6 +18,7 @@ type fleetSize struct {
 	instances, clients, zones int
 	sampled                   int // clients that make calls; the registry serves all of them
 	counted                   int // clients whose connections are counted
+	members                   int // of the registry, which share the clients
 }
 
 // Times of the scenarios of fleets.
@@ -35,14 +36,14 @@ const part = 20
 
 // scale: a fleet of 1,000 instances.
 func scale() *Scenario {
-	s := fleetScenario(fleetSize{instances: 1000, clients: 1000, zones: 50, sampled: 10, counted: 1000})
+	s := fleetScenario(fleetSize{instances: 1000, clients: 1000, zones: 50, sampled: 10, counted: 1000, members: 1})
 	s.Name, s.Title = "scale", "1,000 instances, 1,000 clients, 50 zones: connections of a client"
 	return s
 }
 
 // scaleLarge: a fleet of 10,000 instances. It takes minutes.
 func scaleLarge() *Scenario {
-	s := fleetScenario(fleetSize{instances: 10_000, clients: 10_000, zones: 50, sampled: 10, counted: 200})
+	s := fleetScenario(fleetSize{instances: 10_000, clients: 10_000, zones: 50, sampled: 10, counted: 200, members: 3})
 	s.Name, s.Title = "scale-large", "10,000 instances, 10,000 clients, 50 zones: connections of a client"
 	s.Faults = append(s.Faults, "the pace of a short list")
 	return s
@@ -52,7 +53,7 @@ func fleetScenario(size fleetSize) *Scenario {
 	s := &Scenario{
 		Story: "Every minute 10 % of the instances are drained and replaced, some every 3 s. Each client has a part of 20 instances: an Aperture, " +
 			"or a Subset. At 30 s a new rule comes: stay in the zone, with a part of 20 there. The registry sends every change to every client, at most 125 MB/s " +
-			"in all, and clients read the whole list again as often as the real Follower does. A sample of the clients is played, with the whole " +
+			"from each of its members (one for 1,000 instances, three for 10,000), and clients read the whole list again as often as the real Follower does. A sample of the clients is played, with the whole " +
 			"list each; the registry serves all of them.",
 		Defence: "Aperture or Subset; changes instead of lists; the pace of Follower", Against: "connections to all, and the whole list at each change",
 		Faults: []string{"no parts", "whole lists", "numbers of the whole fleet", "no drain, no failover"},
@@ -144,7 +145,7 @@ type fleetMember struct {
 
 func newFleet(s setting, size fleetSize, part func(balance.Policy, int, int) balance.Policy) *fleet {
 	f := &fleet{cluster: newCluster(newWorld(s.seed)), setting: s, size: size, part: part}
-	f.source = &directory{world: f.world}
+	f.source = &directory{world: f.world, rate: memberRate * float64(size.members)}
 	f.addServers(size.instances, 8, 5*time.Millisecond)
 	for i, in := range f.servers {
 		in.instance.Zone = zoneName(i % size.zones)
@@ -259,7 +260,7 @@ func (f *fleet) churn() {
 	}
 	f.living = slices.Concat(f.living[n:], fresh)
 	f.publish()
-	bytes := float64(2 * n * entryBytes)
+	bytes := float64(n * (entryBytes + keyBytes))
 	if f.naive || f.fault == "whole lists" {
 		bytes = float64(len(f.listed) * entryBytes)
 	}
@@ -353,7 +354,7 @@ func (f *fleet) values(subset *fleet, naive bool) []float64 {
 	v := []float64{
 		float64(f.mostAll), f.evenAll, minute(f), subset.evenAll, minute(subset), float64(f.mostLocal), f.evenLocal,
 		1 - float64(f.crossed-f.went)/float64(f.attempts-f.sent), 1 - min(f.good(0, fleetEnd), subset.good(0, fleetEnd)),
-		list, rule, f.source.sent / (f.since().Seconds() * registryRate), float64(f.looked) / float64(f.attempts),
+		list, rule, f.source.sent / (f.since().Seconds() * f.source.rate), float64(f.looked) / float64(f.attempts),
 	}
 	if naive {
 		v[subsetEven], v[subsetEven+1] = math.NaN(), math.NaN()
