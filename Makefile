@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim sim-large sim-check scale bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood demo sim sim-large sim-check scale bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -23,6 +23,8 @@ GORELEASE     := v0.0.0-20261014143641-f0251eb4aa3e
 # the time): make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain',
 # make bench-compare BASE=main COMPARECOUNT=16.
 FUZZTIME   ?= 30s
+INPUTS     ?= .
+INPUTSOF   ?= work
 ATATIME    ?= 4
 # The race detector lets each program sleep for a second at its end by default, so that it
 # sees races of goroutines that still run. goleak fails packages that leave any.
@@ -284,9 +286,9 @@ faults-soak: ## Run the fault lab's cell memory for SOAKTIME (1h): at most a mil
 
 # Coverage costs fuzzing most of its speed: "make fuzz" searches with it, and what it has found is
 # among the inputs that are changed here, a hundred times as quickly.
-faults-inputs: ## Give every parser a million malformed inputs, made from the corpus of its fuzz target; at the same commit it goes on after an interruption
+faults-inputs: ## Give every parser, or those that INPUTS matches (package and target), a million malformed inputs, made from the corpus of its fuzz target; at the same commit it goes on after an interruption
 	@done=$(BIN)/inputs/$$(git describe --always --dirty); mkdir -p "$$done"; \
-	$(GO) test -list '^Fuzz' work | awk '/^Fuzz/ {t[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, t[i]; n = 0}' | \
+	$(GO) test -list '^Fuzz' $(INPUTSOF) | awk '/^Fuzz/ {t[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, t[i]; n = 0}' | grep -E '$(INPUTS)' | \
 	{ failed=; while read -r package target; do \
 		echo "== $$package $$target"; mark="$$done/$${package//\//-}-$$target"; \
 		if [ -e "$$mark" ]; then echo "done before"; continue; fi; \
@@ -294,6 +296,10 @@ faults-inputs: ## Give every parser a million malformed inputs, made from the co
 			-test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime 1000000x -test.fuzzminimizetime 20x \
 			-test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/$$package" </dev/null); then touch "$$mark"; else failed="$$failed $$target"; fi; \
 	done; rm -f $(BIN)/inputs.test; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }; }
+
+faults-inputs-http: ## The same for HTTP/2 beside net/http's, paths of google.api.http, NDJSON, gRPC-Web's text, and headers of the bridge
+	@$(MAKE) --no-print-directory faults-inputs INPUTSOF='./protocol/web ./protocol/rest ./grpcbridge' \
+		INPUTS='/web Fuzz(HTTP2Engines|Lines|Text)|/rest Fuzz|/grpcbridge Fuzz'
 
 demo: ## Run the demo: a cluster under fire, and no call lost
 	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)

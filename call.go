@@ -99,6 +99,7 @@ type Call struct {
 	Pin     string   // the ID of the only instance allowed; "" for any
 	Exclude []string // IDs of instances to avoid while others are left
 	Route   *Route   // which instances the call may go to; nil for those that take any call. Must not be changed
+	Draw    uint64   // a random number by which policies divide calls, the same for all attempts; 0 if the client needs none
 
 	// Explain, if not nil, is called with the result of each attempt, possibly by several
 	// goroutines at a time (client). Package client's Explain sets it.

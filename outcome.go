@@ -22,3 +22,7 @@ func (o Outcome) Code() Code {
 	}
 	return CodeOf(o.Err)
 }
+
+// DegradedKey is the key in a call's Trailer that says that the call failed and was answered all the
+// same, by a rule of the client's policy: "last" for the last good answer, "default" for the rule's.
+const DegradedKey = "tandem-degraded"

@@ -160,6 +160,9 @@ type ExplainRequest struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 	HashKey  string            `json:"hashKey,omitempty"`
 	Instance string            `json:"instance,omitempty"` // ID of the only instance allowed
+	Version  string            `json:"version,omitempty"`  // with Group and Tags the call's tandem.Route
+	Group    string            `json:"group,omitempty"`
+	Tags     map[string]string `json:"tags,omitempty"`
 }
 
 // LogLevelRequest is the request of SetLogLevel, which needs the role [Operator].

@@ -310,5 +310,8 @@ func (a *Admin) explain(_ context.Context, req *ExplainRequest) (*client.Explana
 	if req.Instance != "" {
 		opts = append(opts, client.Instance(req.Instance))
 	}
+	if req.Version != "" || req.Group != "" || len(req.Tags) > 0 {
+		opts = append(opts, client.Route(tandem.Route{Version: req.Version, Group: req.Group, Tags: req.Tags}))
+	}
 	return c.Describe(req.Method, opts...), nil
 }

@@ -33,13 +33,25 @@ const ReservedTag = "lane"
 // list; for further routes, next chooses from the whole list, with the instances that do not
 // match as not usable.
 func Route(next Policy, reserved ...string) Policy {
-	return route{wrapper{next}, append([]string{ReservedTag}, reserved...)}
+	return route{wrapper{next}, append([]string{ReservedTag}, reserved...), nil}
+}
+
+// RouteWith returns a policy of [Route] for calls that count as naming these tags, and so may go
+// to the instances that the tags reserve. It returns other policies as they are. The routes of a
+// policy.Policy use it, for subsets that name tags.
+func RouteWith(policy Policy, tags map[string]string) Policy {
+	if r, ok := policy.(route); ok {
+		r.granted = tags
+		return r
+	}
+	return policy
 }
 
 type route struct {
 	wrapper
 
-	reserved []string // keys of reserved tags
+	reserved []string          // keys of reserved tags
+	granted  map[string]string // see RouteWith
 }
 
 func (p route) Name() string { return p.named("route") }
@@ -206,7 +218,11 @@ func (p route) misfit(in *tandem.Instance, r *tandem.Route, loose bool) string {
 	}
 	for _, key := range p.reserved {
 		if have, ok := in.Tags[key]; ok {
-			if want, asked := r.Tags[key]; !asked || have != want {
+			want, asked := r.Tags[key]
+			if !asked {
+				want, asked = p.granted[key]
+			}
+			if !asked || have != want {
 				return fmt.Sprintf("reserved for %s=%s", key, have)
 			}
 		}

@@ -48,6 +48,10 @@ var scenarios = []scenario{
 			"grpc+deadline+guarded+tandem-server,connect,connect+tandem-server," +
 			"connect+grpcweb,connect+grpcweb+tandem-server,rpcx,rpcx+tandem-server"
 	}},
+	{"foreign-large", "messages of 16 KiB on streams, and calls with 1 MiB, of grpc-go's client at its own server and at tandem's", func(s *settings) {
+		s.modes, s.callers, s.baselines = "shared", "16", "grpc+16KiB+stream,grpc+deadline+1MiB"
+		s.systems = "grpc+16KiB+stream,grpc+16KiB+stream+tandem-server,grpc+deadline+1MiB,grpc+deadline+1MiB+tandem-server"
+	}},
 	{"client", "calls to servers that run already, here or on other hosts (bench server)", func(s *settings) {
 		s.systems, s.callers, s.deployments, s.rounds, s.duration = "tandem", "100", string(harness.Elsewhere), 1, 10*time.Second
 	}},

@@ -28,6 +28,11 @@ func (o *options) withoutEffect() error {
 	if o.needCompressor && !o.compressorsGiven {
 		errs = append(errs, errors.New("WithCompression: messages are not compressed: set Usual (Others, if calls name one)"))
 	}
+	for option, value := range map[string]string{"WithCaller": o.self.Caller, "WithZone": o.self.Zone} {
+		if value != "" && o.fixed == nil && o.source == nil {
+			errs = append(errs, fmt.Errorf("%s: only the routes of a policy use it: add WithPolicy or WithPolicyFrom", option))
+		}
+	}
 	return errors.Join(errs...)
 }
 

@@ -16,9 +16,9 @@
 // The options of [Dial], by what they are about:
 //
 //	calls        WithTimeout, WithFailMode, WithRetries, WithAttempts, WithThrottle, WithWait
-//	instances    WithBalancer, WithRoute, WithHashKey, WithEjection, WithBreaker
+//	instances    WithBalancer, WithRoute, WithBaggage, WithHashKey, WithEjection, WithBreaker
 //	discovery    WithResolver, WithSnapshots
-//	policies     WithPolicy, WithPolicyFrom
+//	policies     WithPolicy, WithPolicyFrom, WithCaller, WithZone
 //	connections  WithConnections, WithTLS, WithTransport, WithProtocols
 //	messages     WithCodec, WithCompression, WithMaxMessage
 //	extensions   WithInterceptors, WithAttemptInterceptors, WithPlugins, WithLogger
@@ -30,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/steer"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/adapter"
 	"github.com/tandem-rpc/tandem/resilience"
@@ -61,15 +63,19 @@ type Client struct {
 	usualMode   tandem.FailMode // the fail mode of the options
 	usualChain  tandem.Func     // the chain of usualMode
 	usual       callDefaults    // the defaults of the options
+	lane        atomic.Pointer[lane]
 	pool        pool.Pool
 	modes       failmode.Modes
 
 	opts       options
 	caller     call.Caller // runs calls; without a session of its own
 	target     string      // without secrets
-	steering   steering
-	overridden steering // what was done with the overrides of the instances
+	steering   steer.State
+	overridden steer.State // what was done with the overrides of the instances
 	budget     *resilience.Budget
+	degraded   degraded
+
+	baggageDropped atomic.Uint64
 
 	attempt    tandem.Func // the attempt chain, the innermost part of all chains
 	makeOthers sync.Once
@@ -102,6 +108,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 		return nil, invalid(err)
 	}
 	_, c.bare = c.opts.byProtocol[t.Scheme].(Bare)
+	c.opts.baggage.trust(resolver)
 	resolve, err := c.methods()
 	if err != nil {
 		return nil, invalid(err)
@@ -294,16 +301,26 @@ func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.C
 func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *call.Outgoing {
 	o := call.NewOutgoing(c.env, c.intercepted)
 	o.Points = c.points.Attempts()
-	r := c.rules.Load().Of(method)
+	all := c.rules.Load()
+	r := all.Of(method)
 	o.Rule = r
 	made := &o.Call
+	if all.Draws {
+		made.Draw = rand.Uint64() | 1 // never 0
+	}
 	made.Body, made.Method, made.Kind, made.Codec, made.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
 	made.Route, made.Idempotent = c.usual.route, r.Idempotent
+	if r.Degrade != nil && kind == tandem.Unary {
+		c.degraded.watch(o, r.Degrade)
+	}
 	for _, opt := range opts {
 		opt(made)
 	}
 	if served := tandem.FromContext(ctx); served != nil && !c.bare {
 		carryCriticality(served, made)
+	}
+	if b := tandem.BaggageFromContext(ctx); b.Len() > 0 {
+		c.carryBaggage(b, made)
 	}
 	if c.usual.hashKey != nil && made.HashKey == "" {
 		made.HashKey = c.usual.hashKey(method, args)

@@ -13,6 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/internal/pool"
+	"github.com/tandem-rpc/tandem/policy"
 )
 
 // Explanation says why a call went to its instances: what was known of the instances, what each
@@ -35,9 +36,11 @@ type Attempt struct {
 	Began     time.Time       `json:"began"`
 	Took      time.Duration   `json:"took"` // ns
 	Instances []InstanceState `json:"instances"`
-	Steps     []balance.Step  `json:"steps"`
-	Chosen    string          `json:"chosen,omitempty"` // ID of the instance; "" if there was none
-	Error     string          `json:"error,omitempty"`
+	// Route says where the routes of the client's policy sent the attempt; nil if there are none.
+	Route  *policy.Decision `json:"route,omitempty"`
+	Steps  []balance.Step   `json:"steps"`
+	Chosen string           `json:"chosen,omitempty"` // ID of the instance; "" if there was none
+	Error  string           `json:"error,omitempty"`
 }
 
 // InstanceState is what a client knows of an instance when it chooses.
@@ -139,6 +142,11 @@ func (a *Attempt) write(b *strings.Builder) {
 		}
 		b.WriteByte('\n')
 	}
+	if a.Route != nil {
+		for _, line := range a.Route.Lines() {
+			b.WriteString("    " + line + "\n")
+		}
+	}
 	for _, s := range a.Steps {
 		fmt.Fprintf(b, "    %s kept %s", s.Policy, cmp.Or(strings.Join(s.Kept, " "), "none"))
 		for _, id := range slices.Sorted(maps.Keys(s.Dropped)) {
@@ -157,7 +165,7 @@ func (e *Explanation) add(x pool.Explained) {
 	defer e.mu.Unlock()
 	e.Method, e.Target, e.Policy, e.Version, e.Budget, e.Stale = x.Method, x.Target, x.Policy, x.Version, x.Budget, x.Stale
 	a := Attempt{
-		Number: x.Attempt.Number, Began: x.Attempt.Began, Took: x.Attempt.Took, Steps: x.Attempt.Steps,
+		Number: x.Attempt.Number, Began: x.Attempt.Began, Took: x.Attempt.Took, Route: x.Attempt.Route, Steps: x.Attempt.Steps,
 		Chosen: x.Attempt.Chosen, Error: x.Attempt.Error,
 	}
 	for _, in := range x.Attempt.Instances {

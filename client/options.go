@@ -76,8 +76,10 @@ type options struct {
 	streamWindow        int
 	windowGiven         bool
 	snapshots           string
+	baggage             Baggage
 	ejection            *Ejection                 // nil for none
 	breaker             *resilience.BreakerConfig // nil for none
+	self                rules.Self                // what routes match of the client
 	fixed               *policy.Policy            // nil for none
 	source              policy.Source             // nil for none
 	name                string                    // name of the client, for policy.Reporter; "": one is made
@@ -129,6 +131,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		backoff:         resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second},
 		healthCheck:     10 * time.Second,
 		silence:         session.DefaultSilence,
+		baggage:         Baggage{Lanes: defaultLanes()},
 		maxMessage:      wire.DefaultMaxMessage,
 		streamWindow:    session.DefaultStreamWindow,
 	}
@@ -299,6 +302,25 @@ func WithRoute(r tandem.Route) Option {
 	}
 }
 
+// WithCaller names the service that makes the calls, for the routes of a policy
+// (policy.Match.Callers). Dial requires [WithPolicy] or [WithPolicyFrom] with it.
+func WithCaller(service string) Option {
+	return func(o *options) {
+		o.given.Add("WithCaller")
+		o.self.Caller = service
+	}
+}
+
+// WithZone sets the zone in which the client runs, for the routes of a policy (policy.Match.Zones,
+// policy.Subset.SameZone). Without it, it is the Zone of the policy's balancer. Dial requires
+// [WithPolicy] or [WithPolicyFrom] with it.
+func WithZone(zone string) Option {
+	return func(o *options) {
+		o.given.Add("WithZone")
+		o.self.Zone = zone
+	}
+}
+
 // WithHashKey sets the function that makes the hash key of a call from its arguments, for
 // policies that choose by key; a call with a [HashKey] keeps that one. For streams args is nil.
 // The function must be safe for concurrent use.
@@ -405,7 +427,7 @@ func WithFunc[Args, Reply any](name string, f func(context.Context, *Args) (*Rep
 // base returns the rules that the options make; a policy may override them.
 func (o *options) base() *rules.Base {
 	return &rules.Base{
-		Balancer: o.policy, FailMode: o.failMode, Timeout: o.timeout, AttemptTimeout: o.attemptTimeout, Retries: o.retries,
+		Self: o.self, Balancer: o.policy, FailMode: o.failMode, Timeout: o.timeout, AttemptTimeout: o.attemptTimeout, Retries: o.retries,
 		BudgetShare: o.budgetShare, BudgetRate: o.budgetRate, Ejection: (*rules.Ejection)(o.ejection), Breaker: o.breaker,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/steer"
 	"github.com/tandem-rpc/tandem/override"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
@@ -29,9 +30,9 @@ func (c *Client) watcher(k *adapter.Keeper, r registry.Resolver, t registry.Targ
 	}
 	f := override.Follower{Documents: documents, Key: key, File: c.overridesFile(t), Log: c.log(), Applied: c.takeOverrides}
 	c.nameItself()
-	c.overridden.news = make(chan struct{}, 1)
+	c.overridden.Begin()
 	if reporter, ok := policy.FromRegistry(documents, key).(policy.Reporter); ok {
-		c.life.Go(func() { c.overridden.report(c, reporter) })
+		c.life.Go(func() { c.overridden.Report(c.life.Context(), reporter, c.log()) })
 	}
 	return func(ctx context.Context) error { return f.Run(ctx, watch, c.pool.Update) }
 }
@@ -50,7 +51,7 @@ func (c *Client) overridesFile(t registry.Target) string {
 func (c *Client) takeOverrides(version string, err error) {
 	a := policy.Applied{Client: c.opts.name, Version: version, InForce: version, At: time.Now()}
 	if err != nil {
-		a.Error, a.InForce = shortened(err), c.overridden.last().InForce
+		a.Error, a.InForce = steer.Shortened(err), c.overridden.Last().InForce
 	}
-	c.overridden.record(a)
+	c.overridden.Record(a)
 }

@@ -1,18 +1,13 @@
 package client
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
-	"os"
-	"sync"
 	"time"
 
-	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/internal/rules"
+	"github.com/tandem-rpc/tandem/internal/steer"
 	"github.com/tandem-rpc/tandem/policy"
 )
 
@@ -42,34 +37,7 @@ func WithPolicyFrom(src policy.Source, name string) Option {
 
 // Policy returns which policy is in force, and what was done with the last document. It is zero
 // if there has been none.
-func (c *Client) Policy() policy.Applied { return c.steering.last() }
-
-// steering is what a client did with a document that steers it: its policy, or the overrides of
-// its instances.
-type steering struct {
-	news chan struct{} // has a token when there is something to report; nil if nothing is reported
-
-	mu      sync.Mutex
-	applied policy.Applied
-}
-
-// record keeps what was done with a document, to be reported, and returns what was kept before.
-func (s *steering) record(a policy.Applied) (before policy.Applied) {
-	s.mu.Lock()
-	before, s.applied = s.applied, a
-	s.mu.Unlock()
-	select {
-	case s.news <- struct{}{}:
-	default:
-	}
-	return before
-}
-
-func (s *steering) last() policy.Applied {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.applied
-}
+func (c *Client) Policy() policy.Applied { return c.steering.Last() }
 
 // beginRules makes the first rules, of the options and the policy in code.
 func (c *Client) beginRules() error {
@@ -83,7 +51,7 @@ func (c *Client) beginRules() error {
 			return fmt.Errorf("policy: %w", err)
 		}
 		version = policy.VersionOf(text)
-		c.steering.applied = policy.Applied{Version: version, InForce: version, At: time.Now()}
+		c.steering.Record(policy.Applied{Version: version, InForce: version, At: time.Now()})
 	}
 	c.rules.Store(rules.New(c.opts.base(), p, version))
 	return nil
@@ -97,7 +65,7 @@ func (c *Client) followPolicy() {
 		return
 	}
 	c.nameItself()
-	c.steering.news = make(chan struct{}, 1)
+	c.steering.Begin()
 	c.life.Go(func() {
 		err := src.Watch(c.life.Context(), c.takePolicy)
 		if c.life.Context().Err() == nil {
@@ -105,23 +73,15 @@ func (c *Client) followPolicy() {
 		}
 	})
 	if r, ok := src.(policy.Reporter); ok {
-		c.life.Go(func() { c.steering.report(c, r) })
+		c.life.Go(func() { c.steering.Report(c.life.Context(), r, c.log()) })
 	}
 }
 
 // nameItself makes a name for a client that has none. It must be called before anything reports.
 func (c *Client) nameItself() {
 	if c.opts.name == "" {
-		c.opts.name = uniqueName()
+		c.opts.name = steer.UniqueName()
 	}
-}
-
-func uniqueName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%.64s/%d/%.8s", host, os.Getpid(), rand.Text())
 }
 
 // takePolicy applies a document, or records why it can't.
@@ -135,10 +95,10 @@ func (c *Client) takePolicy(text []byte, err error) {
 	if err == nil {
 		c.pool.Steer(rules.New(c.opts.base(), p, a.Version))
 	} else {
-		a.Error = shortened(err)
+		a.Error = steer.Shortened(err)
 	}
 	a.InForce = c.rules.Load().Version
-	before := c.steering.record(a)
+	before := c.steering.Record(a)
 	switch same := before.Version == a.Version && before.Error == a.Error; {
 	case same:
 	case err != nil:
@@ -146,74 +106,4 @@ func (c *Client) takePolicy(text []byte, err error) {
 	default:
 		c.log().Info("policy applied", "version", a.Version)
 	}
-}
-
-// shortened returns an error's text, cut to 2000 bytes: a document may have made it long.
-func shortened(err error) string {
-	const most = 2000
-	text := err.Error()
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
-}
-
-// Times of reports. They are spread, so that thousands of clients of one document don't report
-// at the same time.
-const (
-	reportSpread  = 200 * time.Millisecond
-	reportRetry   = 5 * time.Second
-	reportTimeout = 5 * time.Second
-	withdrawTime  = time.Second // Close waits for it
-)
-
-// report reports to the source what has been applied: when it is new, and again before the last
-// report expires.
-func (s *steering) report(c *Client, r policy.Reporter) {
-	failed, reported := "", false
-	defer func() {
-		if reported {
-			s.withdraw(r)
-		}
-	}()
-	wait := time.NewTimer(policy.ReportEvery)
-	defer wait.Stop()
-	for {
-		select {
-		case <-s.news:
-		case <-wait.C:
-		case <-c.life.Context().Done():
-			return
-		}
-		if !pool.Sleep(c.life.Context(), mathrand.N(reportSpread)) {
-			return
-		}
-		next := policy.ReportEvery
-		if a := s.last(); a.Client != "" {
-			ctx, cancel := context.WithTimeout(c.life.Context(), reportTimeout)
-			reported = true
-			err := r.Report(ctx, a)
-			cancel()
-			if err != nil {
-				next = reportRetry
-				if text := shortened(err); text != failed && c.life.Context().Err() == nil {
-					c.log().Warn("what was applied could not be reported", "error", text)
-					failed = text
-				}
-			} else {
-				failed = ""
-			}
-		}
-		wait.Reset(next - mathrand.N(next/4))
-	}
-}
-
-// withdraw reports that the client has ended, so that operators do not wait for it to apply a new
-// document. If the report fails, the last one expires by itself.
-func (s *steering) withdraw(r policy.Reporter) {
-	ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
-	defer cancel()
-	a := s.last()
-	a.At, a.Ended = time.Now(), true
-	_ = r.Report(ctx, a)
 }

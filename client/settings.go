@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // the policy does not name. Options of single calls still override it.
 //
 // There is one setting for each option, or for each field of an option that takes a struct, such as
-// "WithConnections: Silence"; "Idempotent", which has no option, is what a policy says. From is
+// "WithConnections: Silence"; "Idempotent" and "Routes", which have no option, are what a policy says. From is
 // "policy VERSION" for what the policy sets, else "option" if it was given, even with the default
 // value, else "default". If the registry has overrides of the instances, "overrides" is their
 // version, and each instance that gets no calls is shown with the reason; their From is "override".
@@ -56,6 +57,7 @@ func (c *Client) listRules(l *settings.List, method string) {
 	}
 	add(rules.SaidBreaker, "WithBreaker", breaker)
 	add(rules.SaidBalancer, "WithBalancer", all.Balancer.Name())
+	add(rules.SaidRoutes, "Routes", all.Routes())
 	ejection := "off"
 	if e := all.Ejection; e != nil {
 		ejection = settings.Text(Ejection{resilience.NewOutliers(e.Outliers).Config(), resilience.NewBreaker(e.Breaker).Config()})
@@ -82,7 +84,10 @@ func (o *options) listAttempts(l *settings.List) {
 		route = o.route.String()
 	}
 	l.Add("WithRoute", route)
+	l.Add("WithBaggage", o.baggage.text())
 	l.Add("WithHashKey", settings.Switch(o.hashKey != nil))
+	l.Add("WithCaller", cmp.Or(o.self.Caller, "none"))
+	l.Add("WithZone", cmp.Or(o.self.Zone, "none"))
 }
 
 func (o *options) listConnections(l *settings.List) {
@@ -130,7 +135,7 @@ func (o *options) listExtensions(l *settings.List) {
 // listOverrides adds what operators have set for the instances in the registry.
 func (c *Client) listOverrides(l *settings.List) {
 	const override = "override"
-	if version := c.overridden.last().InForce; version != "" {
+	if version := c.overridden.Last().InForce; version != "" {
 		l.AddFrom("overrides", version, override)
 	}
 	withheld := c.pool.Withheld()

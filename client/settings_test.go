@@ -82,7 +82,7 @@ func TestGivenSettings(t *testing.T) {
 	c := dial(t, "mem://127.0.0.1:1", client.WithTransport("mem", transport.NewMemory()), client.WithTLS(&tls.Config{ServerName: "secret"}),
 		client.WithResolver("memory", registry.NewMemory()), client.WithSnapshots(t.TempDir()), client.WithBalancer(balance.Maglev()),
 		client.WithEjection(&client.Ejection{Breaker: resilience.BreakerConfig{Pause: time.Minute}}), client.WithBreaker(resilience.BreakerConfig{MinCalls: 7}),
-		client.WithRoute(tandem.Route{Version: "2"}), client.WithHashKey(func(string, any) string { return "" }), client.WithFailMode(client.Failover), client.WithRetries(3),
+		client.WithRoute(tandem.Route{Version: "2"}), client.WithBaggage(client.Baggage{Keys: []string{"a"}, Target: client.Trusted}), client.WithHashKey(func(string, any) string { return "" }), client.WithFailMode(client.Failover), client.WithRetries(3),
 		client.WithInterceptors(none), client.WithAttemptInterceptors(none), client.WithTimeout(time.Minute), client.WithMaxMessage(1000), client.WithLogger(slog.Default()),
 		client.WithService("Served", new(Arith)), client.WithFunc("Func.One", func(context.Context, *int) (*int, error) { return nil, nil }),
 		client.WithCodec(codec.JSON()), client.WithCompression(client.Compression{Usual: compress.Gzip(), Others: []tandem.Compressor{compress.Deflate()}, Above: 10}),
@@ -104,7 +104,7 @@ func TestGivenSettings(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"WithTLS": "on", "WithTransport": "mem, tcp, unix", "WithBalancer": "route(maglev)", "WithFailMode": "failover", "WithRetries": "3", "WithTimeout": "1m0s",
-		"WithBreaker": "Window 10s, MinCalls 7, FailureRate 0.5, Consecutive 5, Pause 5s, MaxPause 5m0s, Probes 2", "WithRoute": "version 2",
+		"WithBreaker": "Window 10s, MinCalls 7, FailureRate 0.5, Consecutive 5, Pause 5s, MaxPause 5m0s, Probes 2", "WithRoute": "version 2", "WithBaggage": "a sent; lanes by lane",
 		"WithService": "Served", "WithFunc": "Func.One", "WithCodec": "json of generated, gob, json, raw", "WithCompression: Usual": "gzip", "WithCompression: Above": "10",
 		"WithAttempts: Budget": "Share 0.5, PerSecond 5", "WithAttempts: Failback": "Size 8, Tries 3, Pause 5s", "WithAttempts: Fork": "3", "WithThrottle": "off",
 		"WithConnections: Backoff, MaxBackoff": "1s, 3s", "WithConnections: Silence": "1m0s", "WithWait": "none", "WithID": "me", "WithPolicyFrom": "*client_test.desk as it",

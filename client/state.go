@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/steer"
 	"github.com/tandem-rpc/tandem/policy"
 )
 
@@ -24,6 +25,8 @@ type State struct {
 	RegistryFailing time.Time      `json:"registryFailing,omitzero"` // since when the registry has failed; zero while it answers
 	RegistryError   string         `json:"registryError"`            // why it fails; the last list stays in use
 	Policy          policy.Applied `json:"policy"`                   // what was done with the last policy
+	BaggageDropped  uint64         `json:"baggageDropped"`           // calls whose baggage did not fit beside their other metadata, since Dial
+	Degraded        DegradeCounts  `json:"degraded"`                 // calls that failed and were answered all the same, since Dial
 }
 
 // InstanceCounts counts the instances of a list; each is in one state.
@@ -52,10 +55,10 @@ func (c *Client) State() State {
 	s := State{
 		Target: c.target, Connections: p.Connections, Instances: InstanceCounts(p.Instances), Panicking: p.Panicking, Ejections: p.Ejections,
 		RetryBudget: c.budget.Left(time.Now()), RetriesRefused: c.budget.Refused(),
-		Listed: p.Listed, RegistryFailing: p.Failing, Policy: c.Policy(),
+		Listed: p.Listed, RegistryFailing: p.Failing, Policy: c.Policy(), Degraded: c.degraded.counts(), BaggageDropped: c.baggageDropped.Load(),
 	}
 	if p.Stale != nil {
-		s.RegistryError = shortened(p.Stale)
+		s.RegistryError = steer.Shortened(p.Stale)
 	}
 	for _, b := range p.Breakers {
 		s.Breakers = append(s.Breakers, MethodBreakers(b))

@@ -14,10 +14,13 @@ import (
 // exact refuses what encoding/json accepts but [Schema] does not allow: names that differ in
 // case, names that occur twice, missing fields, null and empty strings. So all readers
 // understand a policy in the same way. Its errors name the field.
-func exact(text []byte) error {
+func exact(text []byte) error { return exactAs(text, reflect.TypeFor[Policy]()) }
+
+// exactAs is exact for another type of document.
+func exactAs(text []byte, document reflect.Type) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if err := exactValue(d, reflect.TypeFor[Policy](), ""); err != nil {
+	if err := exactValue(d, document, ""); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -40,6 +43,9 @@ func exactValue(d *json.Decoder, t reflect.Type, field string) error {
 	}
 	switch v := token.(type) {
 	case json.Delim:
+		if v == '[' && t.Kind() == reflect.Slice {
+			return exactList(d, t, field)
+		}
 		if v != '{' || t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
 			return at(field, fmt.Errorf("want %s", kind(t)))
 		}
@@ -69,6 +75,17 @@ func fits(token json.Token, k reflect.Kind) bool {
 		return k == reflect.Int || k == reflect.Float64
 	}
 	return reflect.TypeOf(token).Kind() == k
+}
+
+// exactList reads the rest of a list after the opening bracket.
+func exactList(d *json.Decoder, t reflect.Type, field string) error {
+	for i := 0; d.More(); i++ {
+		if err := exactValue(d, t.Elem(), fmt.Sprintf("%s[%d]", field, i)); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
 }
 
 // exactObject reads the rest of a struct, or of a map by name, after the opening brace.
@@ -159,6 +176,8 @@ func kind(t reflect.Type) string {
 		return "a number"
 	case reflect.String:
 		return "a string"
+	case reflect.Slice:
+		return "a list"
 	}
 	return "an object"
 }

@@ -18,6 +18,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +46,8 @@ type Policy struct {
 	// Methods are by name, "Service.Method", or "Service.*" for all methods of a service. The
 	// more specific one applies, field by field.
 	Methods map[string]Method `json:"methods,omitempty"`
+	// Routes choose the instances that calls may go to. The first that matches a call applies.
+	Routes []Route `json:"routes,omitempty"`
 }
 
 // Method is how calls of a method are made.
@@ -54,6 +58,7 @@ type Method struct {
 	Retries        *int     `json:"retries,omitempty"`       // further attempts; 0 to 10
 	Idempotent     *bool    `json:"idempotent,omitempty"`    // a second execution does no harm
 	Breaker        *Breaker `json:"breaker,omitempty"`       // breaker of the method at each instance
+	Degrade        *Degrade `json:"degrade,omitempty"`       // what a call that fails is answered with
 }
 
 // Change says who changed a document of a registry, such as a policy, when and why.
@@ -174,12 +179,14 @@ func (p *Policy) Validate() error {
 		c.addf(b.PerSecond < 0 || b.PerSecond > 1_000_000, "retryBudget.perSecond: want 0 to 1000000")
 	}
 	c.method("default", &p.Default)
+	c.addf(p.Default.Degrade != nil, "default.degrade: only methods that are named are degraded")
 	c.addf(len(p.Methods) > maxMethods, "methods: more than %d", maxMethods)
 	for name, m := range p.Methods {
 		service, method, ok := cutMethod(name)
 		c.addf(!ok || service == "" || method == "", "methods: %.100q is not Service.Method or Service.*", name)
 		c.method(fmt.Sprintf("methods[%.100q]", name), &m)
 	}
+	c.routes(p.Routes)
 	return errors.Join(c...)
 }
 
@@ -227,6 +234,7 @@ func (c *checks) method(field string, m *Method) {
 	if b := m.Breaker; b != nil {
 		c.limits(field+".breaker", *b)
 	}
+	c.degrade(field+".degrade", m.Degrade)
 }
 
 // For returns how calls of a method are made: what the policy says for the method, for its
@@ -248,6 +256,18 @@ func (m *Method) inherit(n Method) {
 	m.Retries = either(m.Retries, n.Retries)
 	m.Idempotent = either(m.Idempotent, n.Idempotent)
 	m.Breaker = either(m.Breaker, n.Breaker)
+	m.Degrade = either(m.Degrade, n.Degrade)
+}
+
+// sorted yields the pairs of a map by key, so that errors and texts have a fixed order.
+func sorted[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
 }
 
 func either[T comparable](a, b T) T {

@@ -52,15 +52,17 @@ type Applied struct {
 	Ended   bool      `json:"ended,omitempty"` // the client is closed: [Reports] leaves it out
 }
 
-// VersionOf returns the version in a policy's text; if it has none, the revision of its Change,
-// such as "r7"; if it has none either, or is not valid, the beginning of the text's SHA-256.
+// VersionOf returns the version in the text of a policy, of clients or of servers; if it has none,
+// the revision of its Change, such as "r7"; if it has none either, or is not valid, the beginning of
+// the text's SHA-256.
 func VersionOf(text []byte) string {
-	switch p, err := Parse(text); {
+	version, change, err := identify(text)
+	switch {
 	case err != nil:
-	case p.Version != "":
-		return p.Version
-	case p.Change != nil && p.Change.Revision > 0:
-		return fmt.Sprintf("r%d", p.Change.Revision)
+	case version != "":
+		return version
+	case change != nil && change.Revision > 0:
+		return fmt.Sprintf("r%d", change.Revision)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:6])

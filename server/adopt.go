@@ -46,6 +46,7 @@ func (s *Server) ServeProtocol(c net.Conn, p Protocol) error {
 		return err
 	}
 	defer s.wg.Done()
+	s.followRules()
 	s.serveConn(fresh, p)
 	return nil
 }

@@ -23,6 +23,7 @@ func (l letters) Serve(ctx context.Context, c *server.Conn) error {
 	if err := other.Reserve(1 << 20); err != nil {
 		return err
 	}
+	l.read <- fmt.Sprint("there is room at once: ", held.TryReserve(3*22))
 	letter := io.LimitReader(&arriving{from: strings.NewReader("Dear Ann, all is well."), whenRead: other.Release}, 22)
 	early, err := held.ReserveReading(3*22, letter)
 	if err != nil {
@@ -67,10 +68,12 @@ func ExampleReservation_ReserveReading() {
 	check(err)
 	fmt.Println(<-l.read)
 	fmt.Println(<-l.read)
+	fmt.Println(<-l.read)
 	check(c.Close())
 	check(srv.Close())
 	<-served
 	// Output:
+	// there is room at once: false
 	// "Dear Ann, all is well." was read early, <nil>
 	// "" after that, <nil>
 }

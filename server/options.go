@@ -42,6 +42,8 @@ type options struct {
 	guarded       bool // overload control is on
 	overload      overload.Config
 	trusts        func(*tandem.Peer) bool // reports whether a caller may send calls above Normal
+	baggage       Baggage
+	rules         *Rules // nil for none
 	maxMessage    int
 	maxOpen       int
 	streamWindow  int
@@ -78,6 +80,7 @@ func defaults() options {
 		transports:    map[string]tandem.Transport{"tcp": transport.TCP(), "unix": transport.Unix()},
 		guarded:       true,
 		trusts:        isVerified,
+		baggage:       Baggage{Keys: defaultBaggageKeys()},
 		maxMessage:    wire.DefaultMaxMessage,
 		maxOpen:       wire.DefaultMaxOpen,
 		streamWindow:  session.DefaultStreamWindow,

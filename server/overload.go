@@ -69,9 +69,12 @@ func (s *Server) callerOf(p *tandem.Peer) uint64 {
 	return maphash.Comparable(s.guard.seed, s.networkOf(p.Addr))
 }
 
-// classOf returns how critical a call is: the class that it names, but at most Normal from
-// callers that are not trusted.
+// classOf returns how critical a call is: the class that a rule sets, else the one that the call
+// names, but at most Normal from callers that are not trusted.
 func (s *Server) classOf(call *tandem.Call) overload.Class {
+	if class, ok := classes[s.ruledClass(call)]; ok {
+		return class
+	}
 	class, ok := classes[tandem.Criticality(call.Metadata.Get(tandem.CriticalityKey))]
 	switch {
 	case !ok:

@@ -71,7 +71,8 @@ func (r *Reservation) Reserve(n int64) error {
 	return h.Grow(r.ctx, n, r.conn.StallTimeout())
 }
 
-// TryReserve holds n bytes more if there is room now, and reports whether it does.
+// TryReserve is Reserve without a wait: it reports whether there was room for n bytes more, and holds
+// them then.
 func (r *Reservation) TryReserve(n int64) bool { return n <= 0 || r.held().Try(n) }
 
 // park gives up the call's slot of overload control, before the first wait.

@@ -48,6 +48,8 @@ type Server struct {
 	turns        *turn.Watch
 	methods      foreignMethods
 	unrecognized unrecognized
+	baggage      baggageCounts
+	rules        obedience
 	foreign      struct { // calls of other protocols
 		running atomic.Int64
 		calls   atomic.Uint64 // ever made
@@ -146,6 +148,7 @@ func New(opts ...Option) *Server {
 	}
 	s.optionsErr = errors.Join(s.opts.check(), cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
 	s.env = session.NewEnv(cfg)
+	s.firstRules()
 	if s.opts.clients && s.optionsErr == nil {
 		s.optionsErr = errors.Join(s.optionsErr, s.table.Add(s.announced()))
 	}
@@ -157,9 +160,13 @@ func New(opts ...Option) *Server {
 func (s *Server) wrap(m *dispatch.Method) (f tandem.Func, guarded bool) {
 	f = m.Func
 	plugins := points.OfMethod(s.opts.plugins, s.describe(m), s.onPanic)
-	if guarded = plugins != nil || len(s.opts.interceptors) > 0; guarded {
+	if guarded = plugins != nil || len(s.opts.interceptors) > 0 || s.opts.rules != nil; guarded {
 		f = session.Enter(f)
 	}
+	if s.opts.rules != nil {
+		f = s.obey(m.Name, f)
+	}
+	f = s.takeBaggage(f)
 	if len(s.opts.interceptors) > 0 {
 		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), s.onPanic)
 	}
@@ -177,14 +184,19 @@ func (s *Server) wrap(m *dispatch.Method) (f tandem.Func, guarded bool) {
 }
 
 // newAbsent returns the method that is called in place of methods that do not exist:
-// interceptors and plugins see such calls, so that callers that they refuse don't learn which
-// methods exist.
+// interceptors, rules and plugins see such calls, so that callers that they refuse don't learn
+// which methods exist.
 func (s *Server) newAbsent() *dispatch.Method {
-	if len(s.opts.interceptors) == 0 {
+	if len(s.opts.interceptors) == 0 && s.opts.rules == nil {
 		return points.Absent(s.opts.plugins, nil, s.onPanic)
 	}
 	return points.Absent(s.opts.plugins, func(f tandem.Func) tandem.Func {
-		f = dispatch.Guard("of no such name", tandem.Chain(f, s.opts.interceptors...), s.onPanic)
+		if s.opts.rules != nil {
+			f = s.obeyAbsent(f)
+		}
+		if len(s.opts.interceptors) > 0 {
+			f = dispatch.Guard("of no such name", tandem.Chain(f, s.opts.interceptors...), s.onPanic)
+		}
 		if s.opts.limiter != nil {
 			f = limit(s.opts.limiter, &s.load)(f)
 		}
@@ -228,6 +240,7 @@ func (s *Server) serve(ln net.Listener, network string) error {
 	defer s.wg.Done()
 	defer s.acceptLoops.Done()
 	s.watch()
+	s.followRules()
 	listed, err := s.list(ln, network)
 	if err != nil {
 		s.removeListener(&ln)

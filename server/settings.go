@@ -47,6 +47,8 @@ func (o *options) listLimits(l *settings.List) {
 		trusted = settings.Functions([]func(*tandem.Peer) bool{o.trusts})
 	}
 	l.Add("WithTrustedCriticality", trusted)
+	l.Add("WithRules", o.rulesText())
+	l.Add("WithBaggage", o.baggage.text())
 	l.Add("WithMaxMessage", o.maxMessage)
 	l.Add("WithMemory", o.memory)
 	l.Add("WithMaxDecoded", o.maxDecoded)

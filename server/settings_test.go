@@ -15,6 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
@@ -73,6 +74,8 @@ func TestEveryOptionIsASetting(t *testing.T) {
 		server.WithStallTimeout(time.Hour), server.WithSilence(20*time.Second), server.WithMaxConnectionAge(time.Hour, time.Minute), server.WithLameDuck(time.Second),
 		server.WithProxies(netip.MustParsePrefix("10.0.0.0/8")), server.WithLogger(slog.Default()),
 		server.WithRegistrar(registry.NewMemory(), tandem.Instance{}), server.WithLoadReport(0), server.WithClients(nil),
+		server.WithRules(server.Rules{First: &policy.Server{Kind: policy.KindServer}}),
+		server.WithBaggage(server.Baggage{Keys: []string{"a"}, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}),
 	).Settings()
 	values := map[string]string{}
 	for _, s := range all {
@@ -81,7 +84,7 @@ func TestEveryOptionIsASetting(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"WithCodecs": "generated, gob, json, raw", "WithTransport": "mem, tcp, unix", "WithProtocols": "talk", "WithTLS": "on", "WithMaxConcurrency": "5 calls, 6 in the queue",
+		"WithCodecs": "generated, gob, json, raw", "WithRules": "fixed", "WithBaggage": "a of authenticated callers, 10.0.0.0/8", "WithTransport": "mem, tcp, unix", "WithProtocols": "talk", "WithTLS": "on", "WithMaxConcurrency": "5 calls, 6 in the queue",
 		"WithInterceptors": "server_test.passThrough", "WithPlugins": "server_test.atHeader", "WithOverloadControl": "on: Calls 7, Every 1s",
 		"WithMemory": "9", "WithStallTimeout": "1h0m0s", "WithMaxConnectionAge": "1h0m0s, and 1m0s for running calls", "WithProxies": "10.0.0.0/8",
 		"WithRegistrar": "*registry.Memory", "WithLoadReport": "none", "WithClients": "on", "WithLogger": "on",

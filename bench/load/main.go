@@ -35,6 +35,11 @@ func run(sys System, args []string, ctl *control) error {
 		_ = ctl.report(Report{Event: EventFailed, Error: err.Error()})
 		return err
 	}
+	for name, bytes := range sizes {
+		if Named().Has(name) {
+			message.SetSize(bytes)
+		}
+	}
 	switch args[0] {
 	case "server":
 		err = runServer(sys, args[1:], ctl)

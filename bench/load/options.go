@@ -20,6 +20,14 @@ func parseOptions(name string) Options { return strings.Split(name, "+")[1:] }
 // Has reports whether the option is set.
 func (o Options) Has(name string) bool { return slices.Contains(o, name) }
 
+// The sizes of messages that systems may have as options, instead of message.Size.
+const (
+	Large = "16KiB"
+	Huge  = "1MiB"
+)
+
+var sizes = map[string]int{Large: 16 << 10, Huge: 1 << 20}
+
 // check returns an error for unknown options: the peer would not measure what its name
 // says.
 func (o Options) check(known []string) error {

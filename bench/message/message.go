@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,6 +31,13 @@ const (
 	fillNumber = 100000
 )
 
+// padding is how many bytes longer messages are than Size.
+var padding int
+
+// SetSize makes messages from every later New of about this size, in bytes, instead of Size. Call it
+// before the first.
+func SetSize(bytes int) { padding = max(0, bytes-Size) }
+
 // New returns a message with every singular field set.
 func New() *BenchmarkMessage {
 	m := new(BenchmarkMessage)
@@ -38,6 +46,9 @@ func New() *BenchmarkMessage {
 		if fields.Type().Field(i).IsExported() {
 			fill(fields.Field(i))
 		}
+	}
+	if padding > 0 {
+		m.Field9 = new(strings.Repeat("x", padding) + fillText)
 	}
 	return m
 }

@@ -20,7 +20,7 @@ import (
 
 func newPolicy(sh *shell) *cobra.Command {
 	return group("policy COMMAND", "check and try policies, put them where clients read them, follow and restore them",
-		newPolicyCheck(sh), newPolicyTest(sh), newPolicyPut(sh), newPolicyApplied(sh), newPolicyHistory(sh), newPolicyRestore(sh))
+		newPolicyCheck(sh), newPolicyTest(sh), newPolicyMay(sh), newPolicyImport(sh), newPolicyPut(sh), newPolicyApplied(sh), newPolicyHistory(sh), newPolicyRestore(sh))
 }
 
 // policyTimeout bounds what the commands do in a registry.
@@ -42,9 +42,9 @@ func isYAML(path string) bool {
 
 // parsePolicy reads a policy, and returns it as JSON and parsed.
 func parsePolicy(sh *shell, path string) (text []byte, p *policy.Policy, err error) {
-	text, err = readPolicy(sh, path)
-	if err == nil && isYAML(path) {
-		text, err = yaml.JSON(text)
+	text, err = readJSON(sh, path)
+	if err == nil && policy.IsServer(text) {
+		err = errors.New("these are rules of servers, and not a policy of clients: tandem policy may says what they mean")
 	}
 	if err == nil {
 		p, err = policy.Parse(text)
@@ -53,6 +53,31 @@ func parsePolicy(sh *shell, path string) (text []byte, p *policy.Policy, err err
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return text, p, nil
+}
+
+// readJSON reads a policy of either kind, and returns it as JSON.
+func readJSON(sh *shell, path string) ([]byte, error) {
+	text, err := readPolicy(sh, path)
+	if err == nil && isYAML(path) {
+		text, err = yaml.JSON(text)
+	}
+	return text, err
+}
+
+// eitherPolicy is a policy of clients or of servers; one of them is nil.
+type eitherPolicy struct {
+	clients *policy.Policy
+	servers *policy.Server
+}
+
+// parseEither is parsePolicy for both kinds.
+func parseEither(text []byte) (e eitherPolicy, err error) {
+	if policy.IsServer(text) {
+		e.servers, err = policy.ParseServer(text)
+	} else {
+		e.clients, err = policy.Parse(text)
+	}
+	return e, err
 }
 
 func readPolicy(sh *shell, path string) ([]byte, error) {

@@ -14,7 +14,7 @@ import (
 func newPolicyCheck(sh *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:     "check FILE",
-		Short:   "check a policy and print it",
+		Short:   "check a policy, of clients or of servers, and print it",
 		Long:    "FILE is JSON, or YAML if its name ends in .yaml or .yml; - is standard input.",
 		Example: "tandem policy check policy.yaml",
 		Args:    wantArgs(1, 1),
@@ -25,10 +25,23 @@ func newPolicyCheck(sh *shell) *cobra.Command {
 // checkPolicy reads a policy from a file, or from standard input for "-", and prints its parts
 // and the policy of each method that it names.
 func checkPolicy(sh *shell, path string) error {
-	text, p, err := parsePolicy(sh, path)
+	text, err := readJSON(sh, path)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
+	either, err := parseEither(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if rules := either.servers; rules != nil {
+		fmt.Fprintf(sh.out, "%s are rules of servers, version %s\n", path, policy.VersionOf(text))
+		printPart(sh, "default", rules.Default)
+		for _, name := range slices.Sorted(maps.Keys(rules.Methods)) {
+			printPart(sh, name, rules.For(name))
+		}
+		return nil
+	}
+	p := either.clients
 	fmt.Fprintf(sh.out, "%s is a policy, version %s\n", path, policy.VersionOf(text))
 	printPart(sh, "balancer", p.Balancer)
 	printPart(sh, "ejection", p.Ejection)
@@ -36,6 +49,9 @@ func checkPolicy(sh *shell, path string) error {
 	printPart(sh, "default", p.Default)
 	for _, name := range slices.Sorted(maps.Keys(p.Methods)) {
 		printPart(sh, name, p.For(name))
+	}
+	for i := range p.Routes {
+		printPart(sh, fmt.Sprintf("route %d", i+1), p.Routes[i])
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 func newPolicyPut(sh *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "put [flags] FILE TARGET",
-		Short:   "check a policy and write it where clients read it",
+		Short:   "check a policy and write it where clients, or servers, read it",
 		Long:    "TARGET is a document of a registry, such as etcd://h1:2379/shop/policies/orders, or a file.",
 		Example: "tandem policy put --why 'slow disks' policy.yaml etcd://h1:2379/shop/policies/orders",
 		Args:    wantArgs(2, 2),
@@ -40,20 +40,24 @@ func newPolicyPut(sh *shell) *cobra.Command {
 // file, or a document of a registry, which keeps the versions before. A document that is no valid
 // policy may be something else, such as a listed instance, and is replaced by force only.
 func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where string, force bool) error {
-	text, p, err := parsePolicy(sh, path)
+	text, err := readJSON(sh, path)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	p, err := parseEither(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	if !strings.Contains(where, "://") {
 		err = replaceFile(where, text)
 	} else {
 		err = inStore(ctx, where, func(ctx context.Context, s history.Store) error {
 			if !force {
-				if err := isPolicy(ctx, s); err != nil {
+				if err := isPolicy(ctx, s, p.servers != nil); err != nil {
 					return err
 				}
 			}
-			v, err := history.PutPolicy(ctx, s, c, p)
+			v, err := p.put(ctx, s, c)
 			text = []byte(v.Text)
 			return err
 		})
@@ -65,14 +69,26 @@ func putPolicy(ctx context.Context, sh *shell, c policy.Change, path, where stri
 	return nil
 }
 
-// isPolicy returns an error if there is a document that is no valid policy.
-func isPolicy(ctx context.Context, s history.Store) error {
+// put writes the policy.
+func (e *eitherPolicy) put(ctx context.Context, s history.Store, c policy.Change) (history.Version, error) {
+	if e.servers != nil {
+		return history.PutServer(ctx, s, c, e.servers)
+	}
+	return history.PutPolicy(ctx, s, c, e.clients)
+}
+
+// isPolicy returns an error if there is a document that is no valid policy, or one of the other kind.
+func isPolicy(ctx context.Context, s history.Store, ofServers bool) error {
 	now, err := s.Read(ctx)
 	if err != nil || now.Text == "" {
 		return err
 	}
-	if _, err := policy.Parse([]byte(now.Text)); err != nil {
+	there, err := parseEither([]byte(now.Text))
+	switch {
+	case err != nil:
 		return fmt.Errorf("the document at %s is no valid policy; --force replaces it all the same: %w", s.Key, err)
+	case (there.servers != nil) != ofServers:
+		return fmt.Errorf("the document at %s is a policy of the other kind, of clients or of servers; --force replaces it all the same", s.Key)
 	}
 	return nil
 }

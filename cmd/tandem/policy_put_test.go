@@ -16,10 +16,12 @@ func TestOnlyPoliciesAreReplaced(t *testing.T) {
 		`{"version": "7"}`:                  true,
 		`{"id": "cart-1", "endpoints": []}`: false,
 		`{"set": []}`:                       false,
+		`{"kind": "server"}`:                false,
+		`{"kind": "server", "a": 1}`:        false,
 		"not even JSON":                     false,
 	} {
 		m.PutDocument("k", []byte(text))
-		err := isPolicy(t.Context(), history.Store{Documents: m, Key: "k"})
+		err := isPolicy(t.Context(), history.Store{Documents: m, Key: "k"}, false)
 		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "--force replaces it") {
 			t.Errorf("in place of %q: %v", text, err)
 		}

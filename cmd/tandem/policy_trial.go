@@ -27,6 +27,9 @@ type trialFlags struct {
 	hashKey  string
 	pin      string
 	wait     time.Duration
+	self     self
+	samples  string
+	against  string
 }
 
 func newPolicyTest(sh *shell) *cobra.Command {
@@ -36,9 +39,17 @@ func newPolicyTest(sh *shell) *cobra.Command {
 		Short: "say where calls would go under a policy, and why, without making any",
 		Long: "POLICY is a file (JSON, or YAML by its name; - is standard input), a document of a registry, or none.\n" +
 			"It connects to the instances, as a client does, so that those which can't be reached are known. What\n" +
-			"depends on earlier calls, such as latencies and breakers, is as in a new client.",
+			"depends on earlier calls, such as latencies and breakers, is as in a new client.\n\n" +
+			"With --samples in place of METHOD it says what share of such calls would go where and, with\n" +
+			"--against, what share would move. A line: {\"method\": \"Cart.Add\", \"metadata\": {\"user\": \"ann\"},\n" +
+			"\"count\": 20}; the other fields are hashKey, version, group, tags, caller and zone.",
 		Example: "tandem policy test --tag lane=blue policy.yaml etcd://h1:2379/shop/Cart Cart.Add",
-		Args:    wantArgs(3, -1),
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if f.samples != "" {
+			return wantArgs(2, 2)(cmd, args)
+		}
+		return wantArgs(3, -1)(cmd, args)
 	}
 	p := outputFlag(sh, cmd)
 	none := func(context.Context, []string) completions { return nil }
@@ -53,9 +64,19 @@ func newPolicyTest(sh *shell) *cobra.Command {
 	set.StringVar(&f.hashKey, "hash-key", "", "key for balancers that hash")
 	set.StringVar(&f.pin, "instance", "", "the calls want the instance with this `ID`")
 	set.DurationVar(&f.wait, "wait", 3*time.Second, "how long to wait until all instances are connected")
+	set.StringVar(&f.self.Caller, "caller", "", "the `service` that makes the calls, for routes")
+	set.StringVar(&f.self.Zone, "zone", "", "the zone that the calls come from, for routes")
+	set.StringVar(&f.samples, "samples", "", "a `file` of calls, one in each line as JSON; - is standard input")
+	set.StringVar(&f.against, "against", "", "the `policy` now, to compare the calls of --samples with")
 	f.access.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return interrupted(cmd.Context(), f.run(cmd.Context(), sh, p, args))
+		run := f.run
+		if f.samples != "" {
+			run = f.runSamples
+		} else if f.against != "" {
+			return usagef("--against: only with --samples")
+		}
+		return interrupted(cmd.Context(), run(cmd.Context(), sh, p, args))
 	}
 	return cmd
 }
@@ -128,15 +149,7 @@ func (f *trialFlags) run(ctx context.Context, sh *shell, p *listing.Printer, arg
 	result := &triedPolicy{
 		Target: registry.Redact(at.target), Policy: registry.Redact(args[0]), Version: version, Route: f.route.String(), Withheld: effect.Withheld,
 	}
-	dial, err := at.options()
-	if err != nil {
-		return err
-	}
-	dial = append(dial, client.WithResolver("listed", fixedList(effect.Enabled)))
-	if version != "" {
-		dial = append(dial, client.WithPolicy(pol))
-	}
-	c, err := client.Dial("listed://instances", dial...)
+	c, err := f.client(at, effect.Enabled, pol, version, f.self)
 	if err != nil {
 		return err
 	}
@@ -150,6 +163,19 @@ func (f *trialFlags) run(ctx context.Context, sh *shell, p *listing.Printer, arg
 		result.Methods = append(result.Methods, triedMethod{method, pol.For(method), candidates(e), e})
 	}
 	return p.Print(&listing.List{Notes: result.lines(len(list)), Value: result})
+}
+
+// client returns a client of a list with a policy; version is "" for none.
+func (f *trialFlags) client(at *place, list []tandem.Instance, pol *policy.Policy, version string, from self) (*client.Client, error) {
+	dial, err := at.options()
+	if err != nil {
+		return nil, err
+	}
+	dial = append(dial, client.WithResolver("listed", fixedList(list)))
+	if version != "" {
+		dial = append(dial, client.WithPolicy(pol), client.WithCaller(from.Caller), client.WithZone(from.Zone))
+	}
+	return client.Dial("listed://instances", dial...)
 }
 
 // readAnyPolicy returns the policy in a file, in a document of a registry, or none.
@@ -245,8 +271,11 @@ func candidates(e *client.Explanation) []candidate {
 	}
 	a := &e.Attempts[0]
 	var kept []string
+	routed := a.Route != nil && len(a.Route.Chances) > 1 // then each subset has steps of its own
 	for _, step := range slices.Backward(a.Steps) {
-		if step.Policy != a.Steps[len(a.Steps)-1].Policy {
+		if last := a.Steps[len(a.Steps)-1].Policy; step.Policy != last && routed {
+			continue
+		} else if step.Policy != last {
 			break
 		}
 		kept = append(kept, step.Kept...)

@@ -27,6 +27,10 @@ type Outgoing struct {
 	Points *points.Attempts // the client's plugins; nil for none
 	Rule   *rules.Rule      // the client's rule for the call; nil if the caller is not a client
 
+	// Fallback, if not nil, gets how a unary call ended, and returns how it is to end: it may answer
+	// a call that failed. It runs before the call's End.
+	Fallback func(ctx context.Context, args, reply any, err error) error
+
 	usualDeadline bool // the deadline is the client's default
 
 	env     *session.Env
@@ -119,7 +123,7 @@ func (o *Outgoing) recycle() {
 	o.Call.Reset()
 	o.Rule, o.Points, o.args, o.codec, o.packed = nil, nil, nil, nil, false
 	o.over, o.stream, o.by, o.of, o.forgone = false, nil, nil, nil, false
-	o.begun = 0
+	o.begun, o.Fallback = 0, nil
 	o.movable, o.usualDeadline = nil, false
 	o.first.LeaveEnv()
 	o.env = nil
@@ -487,8 +491,42 @@ func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply 
 			err = o.receive(ctx, reply)
 		}
 	}
+	if o.Fallback != nil {
+		err = o.Fallback(ctx, args, reply, err)
+	}
 	o.Call.End(err)
 	return errorOrNil(err)
+}
+
+// Reply returns the encoded response of a call that succeeded, which is valid until Release, and
+// whether it is compressed.
+func (o *Outgoing) Reply() (message []byte, compressed bool) {
+	o.lock()
+	defer o.unlock()
+	if o.answer == nil {
+		return nil, false
+	}
+	return o.answer.Reply, o.answer.ReplyCompressed
+}
+
+// EncodedAgain appends the arguments in the call's codec, without compression.
+func (o *Outgoing) EncodedAgain(dst []byte, args any) ([]byte, error) {
+	if o.codec == nil {
+		return nil, noCodec(o.Call.Codec)
+	}
+	return codec.Append(o.codec, dst, args)
+}
+
+// DecodeOther decodes the response of another call of the same method, codec and compressor into v;
+// nil discards it.
+func (o *Outgoing) DecodeOther(message []byte, compressed bool, v any) error {
+	switch {
+	case v == nil:
+		return nil
+	case compressed:
+		return o.decompress(message, v)
+	}
+	return codec.Decode(o.codec, message, v)
 }
 
 // receive decodes the response between its points.

@@ -59,6 +59,18 @@ func methodsOf(names map[string]*Method, service string) map[string]*Method {
 	return methods
 }
 
+// Own returns a method's name under the service's own name: it replaces the alias of a service. The
+// method need not exist.
+func (t *Table) Own(name string) string {
+	service, method := splitName(name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own, ok := t.aliases[service]; ok {
+		return joinName(own, method)
+	}
+	return name
+}
+
 // Aliases returns the names that methods have besides their own, each with the
 // method's own name. The caller may change the map.
 func (t *Table) Aliases() map[string]string {

@@ -49,8 +49,8 @@ func pause(n int) time.Duration { return time.Duration(min(50+10*n, 500)) * time
 // least is how many calls of each kind there must have been.
 const least = 3
 
-// Beside runs an attack while honest clients make native calls and calls over HTTP, each on a
-// connection that stays and on new ones. It fails the test for every call that fails. The
+// Beside runs an attack while honest clients make native calls and calls over HTTP and gRPC, each on
+// a connection that stays and on new ones. It fails the test for every call that fails. The
 // address is that of a server of package web, on this network.
 func Beside(t testing.TB, network tandem.Transport, address string, attack func()) {
 	t.Helper()
@@ -63,6 +63,8 @@ func Beside(t testing.TB, network tandem.Transport, address string, attack func(
 	defer func() { _ = native.Close() }()
 	kept := &http.Transport{DialContext: dialer(network, address)}
 	defer kept.CloseIdleConnections()
+	keptGRPC := overHTTP2(network, address)
+	defer keptGRPC.CloseIdleConnections()
 
 	var over atomic.Bool
 	var clients sync.WaitGroup
@@ -78,6 +80,12 @@ func Beside(t testing.TB, network tandem.Transport, address string, attack func(
 		"a call over HTTP": func() error { return callHTTP(kept) },
 		"a call over HTTP on a new connection": func() error {
 			return callHTTP(&http.Transport{DialContext: dialer(network, address), DisableKeepAlives: true})
+		},
+		"a call over gRPC": func() error { return callGRPC(keptGRPC) },
+		"a call over gRPC on a new connection": func() error {
+			tr := overHTTP2(network, address)
+			defer tr.CloseIdleConnections()
+			return callGRPC(tr)
 		},
 	} {
 		clients.Go(func() {
@@ -120,4 +128,36 @@ func callHTTP(tr *http.Transport) error {
 		err = fmt.Errorf("answered %s: %q", res.Status, b)
 	}
 	return err
+}
+
+// overHTTP2 speaks HTTP/2 without TLS.
+func overHTTP2(network tandem.Transport, address string) *http.Transport {
+	tr := &http.Transport{DialContext: dialer(network, address), Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	return tr
+}
+
+// callGRPC calls with net/http's client, so that it has nothing in common with the server.
+func callGRPC(tr *http.Transport) error {
+	c := &http.Client{Transport: tr, Timeout: time.Minute}
+	const quoted = `"` + text + `"`
+	message := "\x00\x00\x00\x00" + string(rune(len(quoted))) + quoted
+	req, err := http.NewRequest(http.MethodPost, "http://localhost/"+strings.Replace(Method, ".", "/", 1), strings.NewReader(message)) //nolint:noctx // the client has a timeout
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/grpc+json")
+	req.Header.Set("TE", "trailers")
+	res, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	b, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return err
+	}
+	if status := res.Trailer.Get("Grpc-Status"); status != "0" || string(b) != "\x00\x00\x00\x00\x01"+strconv.Itoa(len(text)) {
+		return fmt.Errorf("answered %s, status %q: %q %q", res.Status, status+res.Header.Get("Grpc-Status"), res.Header.Get("Grpc-Message"), b)
+	}
+	return nil
 }

@@ -33,7 +33,8 @@ func TestBeside(t *testing.T) {
 	}{
 		"none":   {func(tandem.Call) bool { return false }, 0},
 		"native": {func(call tandem.Call) bool { return call.Peer.Protocol == "tandem" }, 2},
-		"HTTP":   {func(call tandem.Call) bool { return call.Peer.Protocol != "tandem" }, 2},
+		"gRPC":   {func(call tandem.Call) bool { return call.Peer.Protocol == "grpc" }, 2},
+		"HTTP":   {func(call tandem.Call) bool { return call.Peer.Protocol != "tandem" && call.Peer.Protocol != "grpc" }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := transport.NewMemory()

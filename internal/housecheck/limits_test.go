@@ -92,6 +92,9 @@ var limits = map[string]string{ //nolint:gochecknoglobals // a constant
 	"instances of a list; reports beside a document":                                                   "registry.MaxInstances registry.MaxReports",
 	"a document":          "registry.MaxDocument",
 	"methods of a policy": "policy.maxMethods",
+	"baggage of a call; with the rest of its metadata":                                    "..MaxBaggage ..MaxBaggageMembers client.roomForBaggage",
+	"callers, and tenants, of a method that a server's rules count apart":                 "internal/served.maxKeys",
+	"good answers of a method that a client keeps to degrade calls":                       "client.lastEntries client.lastBytes client.lastAge",
 	"routes of a list with a picker of their own; keys that Sticky remembers in a client": "balance.maxRoutes",
 }
 

@@ -64,6 +64,8 @@ const (
 	Reset
 	// Writable is a stream on which Data can send again.
 	Writable
+	// Sent is a stream whose last part Finish could not send at once, and that has been sent now.
+	Sent
 	// Acked is the answer to Ping.
 	Acked
 	// Away is a peer that takes no further streams; Code says why. Streams that it has not

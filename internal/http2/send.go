@@ -156,5 +156,7 @@ func (m *Machine) pumpOne(st *Stream, room int) {
 		return
 	}
 	st.queued = false
-	m.finish(st)
+	if m.finish(st) {
+		m.events = append(m.events, Event{Kind: Sent, Stream: st})
+	}
 }

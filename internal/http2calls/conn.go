@@ -72,10 +72,11 @@ type Conn struct {
 	writer  writer
 	health  health
 	expiry  expiry
+	direct  direct
 	calmed  time.Time // until when the machine was told of the time that has passed
 	used    time.Time // when a call ended last
 
-	buf   []byte // of the reader, as what follows; nil while nothing is held
+	buf   []byte // of the reader's role, as what follows; nil while nothing is held
 	kept  int    // bytes at its beginning that have not been handled
 	large int    // reads that still get a large buffer
 	woken []*Exchange
@@ -104,6 +105,7 @@ func start(ctx context.Context, nc net.Conn, cfg Config, all *sync.WaitGroup) (*
 	}
 	c.conn = transport.Wrap(transport.Checked(nc))
 	c.writer.busy = false
+	c.direct.able = c.conn.CanTry()
 	c.begin(c.read)
 	c.flush()
 	return c, nil
@@ -158,7 +160,7 @@ func (c *Conn) readSettings(nc net.Conn) error {
 			return errOld
 		}
 		if n > 0 {
-			if err := c.receive(n); err != nil {
+			if _, err := c.receive(n); err != nil {
 				return err
 			}
 		}
@@ -209,6 +211,7 @@ func (c *Conn) fail(err error) {
 	c.err = err
 	c.health.stopLocked()
 	c.expiry.stopLocked()
+	c.direct.stopLocked()
 	c.m.Each(func(st *http2.Stream) {
 		if o, ok := st.Owner.(owner); ok {
 			o.lostLocked(err, c.writer.reached)

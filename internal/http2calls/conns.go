@@ -82,6 +82,7 @@ func again(ctx context.Context, err error, tries int) bool {
 func (s *Conns) lock(ctx context.Context) (*Conn, error) {
 	if c := s.usual.Load(); c != nil {
 		c.mu.Lock()
+		c.pollLocked()
 		if c.vacantLocked() {
 			return c, nil
 		}

@@ -25,14 +25,15 @@ type Exchange struct {
 	Fine          bool // there is a trailer that says nothing but success
 	Response      []byte
 
-	st      *http2.Stream
-	expires time.Time
-	headEnd uint64 // of the request, in bytes as Conn.positionLocked counts
-	headed  bool   // a part of the response has come
-	over    bool
-	err     error
-	done    chan struct{} // gets a token when the response is complete, or will not be
-	conns   *Conns        // that it goes back to: not to the process, a test's channels must stay in it
+	st         *http2.Stream
+	expires    time.Time
+	cancelable bool   // its context may end for another reason than its deadline
+	headEnd    uint64 // of the request, in bytes as Conn.positionLocked counts
+	headed     bool   // a part of the response has come
+	over       bool
+	err        error
+	done       chan struct{} // gets a token when the response is complete, or will not be
+	conns      *Conns        // that it goes back to: not to the process, a test's channels must stay in it
 }
 
 // maxKept is the largest Body whose memory is used again.
@@ -123,12 +124,17 @@ func (c *Conn) doLocked(ctx context.Context, x *Exchange) error {
 	parent, at := lazyctx.Split(ctx)
 	x.expires = at
 	c.expireLocked(at)
+	done := parent.Done()
+	x.cancelable = done != nil
+	reads := c.takeRoleLocked(x)
 	lead := c.leadLocked()
 	c.mu.Unlock()
 	if lead {
 		c.write(true)
 	}
-	done := parent.Done()
+	if reads && c.readFor() {
+		return x.err
+	}
 	if done == nil {
 		<-x.done
 		return x.err
@@ -193,6 +199,10 @@ func (x *Exchange) finishLocked(c *Conn, err error) {
 		c.m.Cancel(x.st, http2.Cancel)
 	}
 	x.overLocked(c)
+	if c.direct.caller == x {
+		c.direct.got = true
+		return
+	}
 	c.woken = append(c.woken, x)
 }
 
@@ -218,7 +228,7 @@ func (x *Exchange) eventLocked(c *Conn, ev *http2.Event) {
 	case http2.Reset:
 		x.finishLocked(c, resetError(c, ev.Code, x.Answered()))
 		return
-	case http2.Writable, http2.Acked, http2.Away:
+	case http2.Writable, http2.Sent, http2.Acked, http2.Away:
 		return
 	}
 	if ev.End {

@@ -56,6 +56,9 @@ func (c *Conn) expire() {
 	})
 	for _, x := range late {
 		x.err = x.givenUpLocked(c, context.DeadlineExceeded)
+		if c.direct.caller == x {
+			c.relieveLocked()
+		}
 	}
 	c.expiry.at = time.Time{}
 	c.expireLocked(next)

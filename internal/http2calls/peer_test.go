@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,6 +141,12 @@ func (p *peer) requests() error {
 // ended when the test ends.
 func play(t *testing.T, server func(p *peer) error) net.Conn {
 	ours, theirs := net.Pipe()
+	playOn(t, ours, theirs, server)
+	return ours
+}
+
+// playOn is play on a connection that exists.
+func playOn(t *testing.T, ours, theirs net.Conn, server func(p *peer) error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -152,12 +159,12 @@ func play(t *testing.T, server func(p *peer) error) net.Conn {
 		_ = ours.Close()
 		<-ended
 	})
-	return ours
 }
 
 // isEnd reports whether an error is that of a connection that the other end has closed.
 func isEnd(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // begin begins HTTP/2 with a server that a test plays.

@@ -15,14 +15,19 @@ const staysLarge = 16
 // calmEvery is the time after which a server may send one more frame that furthers no call.
 const calmEvery = 10 * time.Millisecond
 
-// read handles what the server sends, until the connection ends.
+// read handles what the server sends, until the connection ends or the reader's role is parked.
 func (c *Conn) read() {
 	for {
+		next := roleKept
 		n, err := c.fill()
 		if n > 0 {
-			if failed := c.receive(n); failed != nil {
+			var failed error
+			if next, failed = c.receive(n); failed != nil {
 				err = failed
 			}
+		}
+		if next == roleParked {
+			return
 		}
 		if err != nil {
 			c.fail(err)
@@ -80,37 +85,46 @@ func (c *Conn) makeRoom() {
 	c.buf = large
 }
 
-// receive handles the n bytes that were read.
-func (c *Conn) receive(n int) error {
+// receive handles the n bytes that were read, and says who reads next.
+func (c *Conn) receive(n int) (next role, err error) {
 	now := time.Now()
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
-		return c.err
+		return roleKept, c.err
 	}
 	passed := now.Sub(c.calmed).Truncate(calmEvery)
 	c.m.Calm(int(passed / calmEvery))
 	c.calmed = c.calmed.Add(passed)
 	c.health.heardLocked(now)
-	used, events, err := c.m.Receive(c.buf[:c.kept+n])
+	used, events, failed := c.m.Receive(c.buf[:c.kept+n])
 	c.handleLocked(events)
 	c.grantLocked()
+	err = failed
 	if err == nil && c.m.Closed() && c.m.Streams() == 0 {
 		err = errAway
 	}
+	c.kept = copy(c.buf, c.buf[used:c.kept+n])
 	woken := c.woken
+	if err == nil {
+		next = c.nextReaderLocked()
+	}
+	if next == roleParked { // with one response at most
+		c.woken = nil
+	}
 	lead := c.leadLocked()
 	c.mu.Unlock()
-	c.kept = copy(c.buf, c.buf[used:c.kept+n])
 	for i, x := range woken {
 		x.done <- struct{}{}
 		woken[i] = nil
 	}
-	c.woken = woken[:0]
+	if next != roleParked {
+		c.woken = woken[:0]
+	}
 	if lead {
 		c.write(len(woken) > 0) // those that were woken may call again
 	}
-	return err
+	return next, err
 }
 
 // handleLocked passes events to the streams that they are of.
@@ -120,7 +134,7 @@ func (c *Conn) handleLocked(events []http2.Event) {
 		switch ev.Kind {
 		case http2.Headed, http2.Body, http2.Trailed:
 			c.health.pings = 0
-		case http2.Reset, http2.Writable, http2.Acked, http2.Away:
+		case http2.Reset, http2.Writable, http2.Sent, http2.Acked, http2.Away:
 		}
 		if ev.Stream == nil {
 			continue

@@ -42,6 +42,7 @@ func (c *Conn) openLocked(ctx context.Context, header []http2.Field, limit int) 
 		c.mu.Unlock()
 		return nil, ErrHeaderTooLarge
 	}
+	c.resumeLocked()
 	s := &Stream{c: c, limit: limit, st: c.m.Open(header, false)}
 	s.changed.L = &c.mu
 	s.st.Owner, s.headEnd = s, c.positionLocked()
@@ -105,7 +106,7 @@ func (s *Stream) eventLocked(c *Conn, ev *http2.Event) {
 		if s.gone == nil && !s.ended {
 			s.gone = resetError(c, ev.Code, s.head != nil)
 		}
-	case http2.Writable, http2.Acked, http2.Away:
+	case http2.Writable, http2.Sent, http2.Acked, http2.Away:
 	}
 	if ev.Block != nil && ev.Block.TooLarge && s.gone == nil {
 		s.goneLocked(ErrAnswerHeader)

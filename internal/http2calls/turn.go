@@ -14,6 +14,7 @@ type turn struct {
 // lockForCall locks mu when there is room for another call. On an error mu is not locked.
 func (c *Conn) lockForCall(ctx context.Context) error {
 	c.mu.Lock()
+	c.pollLocked()
 	if err := c.errLocked(); err != nil {
 		c.mu.Unlock()
 		return notTaken(err)

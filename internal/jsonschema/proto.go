@@ -68,10 +68,31 @@ func wellKnown(name string) Object {
 	return Object{}
 }
 
+// keyPattern returns the pattern of the keys of a map in JSON, "" if they are any text.
+func keyPattern(k protoreflect.Kind) string {
+	switch k { //nolint:exhaustive // other kinds are no keys
+	case protoreflect.StringKind:
+		return ""
+	case protoreflect.BoolKind:
+		return "^(true|false)$"
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return "^[0-9]{1,10}$"
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return "^[0-9]{1,20}$"
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		return "^-?[0-9]{1,10}$"
+	}
+	return "^-?[0-9]{1,19}$"
+}
+
 func (s *Schemas) protoField(f protoreflect.FieldDescriptor) Object {
 	switch {
 	case f.IsMap():
-		return nullable("object", Object{"additionalProperties": present(s.protoValue(f.MapValue()))})
+		o := nullable("object", Object{"additionalProperties": present(s.protoValue(f.MapValue()))})
+		if pattern := keyPattern(f.MapKey().Kind()); pattern != "" {
+			o["propertyNames"] = Object{"pattern": pattern}
+		}
+		return o
 	case f.IsList():
 		return nullable("array", Object{"items": present(s.protoValue(f))})
 	}

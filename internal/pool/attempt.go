@@ -344,6 +344,7 @@ func (p *Pool) RuleOf(made *tandem.Call) *rules.Rule {
 }
 
 func (p *Pool) noInstance(v *view, call *tandem.Call) error {
+	misrouted := p.rules.Load().Misrouted(v.nodes, call)
 	switch named := v.memberOf(call.Pin); {
 	case named != nil && named.isForcedOpen():
 		return unavailable("instance %q of %s gets no calls: its circuit breaker is %s", call.Pin, p.cfg.Target, p.health.forcedText(call.Pin))
@@ -353,6 +354,8 @@ func (p *Pool) noInstance(v *view, call *tandem.Call) error {
 		return unavailable("instance %q of %s gets no calls: %s", call.Pin, p.cfg.Target, v.withheld[call.Pin])
 	case call.Pin != "":
 		return unavailable("no instance %q in %s", call.Pin, p.cfg.Target)
+	case misrouted != "" && len(v.nodes) > 0:
+		return unavailable("no instance of %s for %s: %s", p.cfg.Target, call.Method, misrouted)
 	case p.health.anyOpen(v, call):
 		return unavailable("the circuit breaker of %s is open at every instance of %s", call.Method, p.cfg.Target)
 	case len(v.nodes) > 0 && call.Route != nil:

@@ -7,6 +7,8 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/rules"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
@@ -25,6 +27,7 @@ type Attempt struct {
 	Began     time.Time
 	Took      time.Duration
 	Instances []InstanceState
+	Route     *policy.Decision // nil if the policy has no routes
 	Steps     []balance.Step
 	Chosen    string // ID of the instance; "" if there was none
 	Error     string
@@ -79,6 +82,7 @@ func (p *Pool) explain(v *view, call *tandem.Call) *Explained {
 		x.Attempt.Instances = append(x.Attempt.Instances, InstanceState{ID: id, Unusable: v.withheld[id], Breaker: resilience.BreakerClosed.String()})
 	}
 	usable := func(n *balance.Node) bool { return p.unusable(v, n, call) == "" }
+	x.Attempt.Route = rules.Decide(v.picker, call, usable)
 	x.Attempt.Steps = p.table.Explain(call, usable).Steps
 	return x
 }

@@ -169,7 +169,7 @@ func (p *Pool) publish(list adapter.View, members map[string]*member) {
 		v.members[i] = members[n.Instance.ID]
 	}
 	v.index()
-	if len(v.nodes) == 1 {
+	if len(v.nodes) == 1 && !p.rules.Load().Routed { // else it depends on the call
 		v.sole = v.picker.Pick(new(tandem.Call), func(*balance.Node) bool { return true })
 		v.only = v.members[0]
 	}

@@ -22,6 +22,8 @@ type Rules struct {
 	Breakers bool // some method has a breaker
 	Timed    bool // the balancer, a breaker or the ejection uses latencies
 	Loaded   bool // the balancer uses load reports of servers
+	Routed   bool // the policy has routes
+	Draws    bool // some route divides calls by weight, so that calls need Call.Draw
 	all      Rule // the rule of methods that the policy does not name
 
 	methods  map[string]*Rule
@@ -30,13 +32,14 @@ type Rules struct {
 	Version     string // version of the policy; "" without one
 	Balancer    balance.Policy
 	Needs       balance.Needs    // the Needs of Balancer
+	routes      *routeTable      // nil for none
 	steps       *policy.Balancer // the policy's description of Balancer; nil if Balancer is from the options
 	Ejection    *Ejection        // nil: no instance is ejected
 	MaxShare    float64          // share of the instances that may be ejected
 	Every       time.Duration    // interval between outlier checks
 	BudgetShare float64
 	BudgetRate  int
-	Said        Said // what the policy sets for all methods: SaidBalancer to SaidBudget
+	Said        Said // what the policy sets for all methods: SaidBalancer to SaidRoutes
 }
 
 // Said is a set of what a policy sets. The rest is as the options say.
@@ -53,6 +56,7 @@ const (
 	SaidBalancer
 	SaidEjection
 	SaidBudget
+	SaidRoutes
 )
 
 // Has reports whether the policy sets it.
@@ -75,10 +79,12 @@ type Rule struct {
 	AttemptTimeout time.Duration
 	Retries        int
 	Breaker        *resilience.BreakerConfig // nil for none
+	Degrade        *policy.Degrade           // nil for none
 }
 
 // Base holds the settings of a client's options.
 type Base struct {
+	Self           Self
 	Balancer       balance.Policy
 	FailMode       tandem.FailMode
 	Timeout        time.Duration
@@ -121,6 +127,7 @@ func New(o *Base, p *policy.Policy, version string) *Rules {
 		r.steps = &steps
 	}
 	r.Balancer = balancerOf(o, r.steps)
+	r.setRoutes(o, p.Routes)
 	if b := p.Budget; b != nil {
 		r.BudgetShare, r.BudgetRate = b.Share, b.PerSecond
 	}
@@ -139,7 +146,8 @@ func New(o *Base, p *policy.Policy, version string) *Rules {
 			r.methods[name] = &m
 		}
 	}
-	r.Said = r.Said.with(SaidBalancer, p.Balancer != nil).with(SaidEjection, p.Ejection != nil).with(SaidBudget, p.Budget != nil)
+	r.Said = r.Said.with(SaidBalancer, p.Balancer != nil).with(SaidEjection, p.Ejection != nil).with(SaidBudget, p.Budget != nil).
+		with(SaidRoutes, r.Routed)
 	r.Needs = r.Balancer.Needs()
 	r.Timed = r.Ejection != nil || r.Breakers || r.Needs.Latency
 	r.Loaded = r.Needs.Load
@@ -149,7 +157,7 @@ func New(o *Base, p *policy.Policy, version string) *Rules {
 func newRule(o *Base, m policy.Method) Rule {
 	r := Rule{
 		Timeout: o.Timeout, AttemptTimeout: o.AttemptTimeout, FailMode: o.FailMode, Retries: o.Retries,
-		Breaker: overlayBreaker(o.Breaker, m.Breaker),
+		Breaker: overlayBreaker(o.Breaker, m.Breaker), Degrade: m.Degrade,
 	}
 	override(&r.Timeout, time.Duration(m.Timeout))
 	override(&r.AttemptTimeout, time.Duration(m.AttemptTimeout))
@@ -259,6 +267,9 @@ func balancerOf(o *Base, b *policy.Balancer) balance.Policy {
 // SameBalancer reports whether both rules have balancers with the same settings, so that the
 // pickers of one can stay.
 func (r *Rules) SameBalancer(other *Rules) bool {
+	if !r.routes.same(other.routes) {
+		return false
+	}
 	if r.steps == nil || other.steps == nil {
 		return r.steps == other.steps
 	}

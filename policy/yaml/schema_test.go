@@ -76,6 +76,12 @@ func some(r *rand.Rand, t reflect.Type) any {
 		return []any{"2026-11-21T08:00:00Z", "2026-11-21T08:00:00.5+01:00", "2026-11-21", "", nil, 7}[r.IntN(6)]
 	case t == reflect.TypeFor[policy.Duration]():
 		t = reflect.TypeFor[string]()
+	case t.Kind() == reflect.Slice:
+		list := []any{}
+		for range r.IntN(3) {
+			list = append(list, some(r, t.Elem()))
+		}
+		return list
 	case t.Kind() == reflect.Map:
 		m := map[string]any{}
 		for range r.IntN(3) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/plugin/auth"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/wire"
@@ -98,12 +99,13 @@ var strangers = []struct {
 	{"web", "version", askHTTP(post1, gatePath, "Content-Type", "application/json", "Connect-Protocol-Version", "9")},
 	{"web", "GET", askHTTP(get1, gatePath)},
 	{"web", "GET with a message", askHTTP(get1, gatePath+"?message=%22x%22&encoding=json")},
+	{"web", "GET with a body", askHTTP(way{verb: http.MethodGet, full: true}, gatePath)},
 	{"web", "GET, codec", askHTTP(get1, gatePath+"?message=x&encoding=xml")},
 	{"web", "GET, compressor", askHTTP(get1, gatePath+"?message=x&encoding=json&compression=lzma")},
 	{"web", "GET, base64", askHTTP(get1, gatePath+"?message=%25&encoding=json&base64=1")},
-	{"web", "DELETE", askHTTP(way{http.MethodDelete, false}, gatePath)},
-	{"web", "PUT over HTTP/2", askHTTP(way{http.MethodPut, true}, gatePath, "Content-Type", "application/json")},
-	{"web", "OPTIONS", askHTTP(way{http.MethodOptions, false}, gatePath)},
+	{"web", "DELETE", askHTTP(way{verb: http.MethodDelete}, gatePath)},
+	{"web", "PUT over HTTP/2", askHTTP(way{verb: http.MethodPut, http2: true}, gatePath, "Content-Type", "application/json")},
+	{"web", "OPTIONS", askHTTP(way{verb: http.MethodOptions}, gatePath)},
 	{"web", "Connect's stream", askHTTP(post1, gatePath, "Content-Type", "application/connect+json")},
 	{"web", "Connect's stream over HTTP/2", askHTTP(post2, gatePath, "Content-Type", "application/connect+proto")},
 	{"web", "Connect's stream, codec", askHTTP(post1, gatePath, "Content-Type", "application/connect+xml")},
@@ -128,7 +130,7 @@ var strangers = []struct {
 	{"triple", "plain", askHTTP(post2, javaPath, "Content-Type", "application/grpc")},
 	{"triple", "codec", askHTTP(post2, javaPath, "Content-Type", "application/json")},
 	{"triple", "no codec", askHTTP(post2, javaPath)},
-	{"triple", "GET", askHTTP(way{http.MethodGet, true}, javaPath)},
+	{"triple", "GET", askHTTP(way{verb: http.MethodGet, http2: true}, javaPath)},
 	{"triple", "compressor", askHTTP(post2, javaPath, "Content-Type", "application/grpc", "Grpc-Encoding", "lzma")},
 }
 
@@ -144,6 +146,9 @@ func TestUniformAnswers(t *testing.T) {
 				return tandem.Errorf(tandem.Unauthenticated, "the call has no credentials that are known here")
 			}
 		}),
+		"rules": server.WithRules(server.Rules{First: &policy.Server{
+			Kind: policy.KindServer, Methods: map[string]policy.ServerMethod{"Gate.*": {Allow: []string{"staff"}}},
+		}}),
 	} {
 		g := newGate(t, guard)
 		for _, row := range strangers {
@@ -151,7 +156,7 @@ func TestUniformAnswers(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s/%q", name, row.protocol, row.way, token), func(t *testing.T) {
 					g := &gate{t, g.address}
 					want := row.ask(g, "Nope", token)
-					known := row.way == "heartbeat" || bytes.Contains(want, []byte("no credentials")) || bytes.Contains(want, []byte("want application/grpc+proto"))
+					known := row.way == "heartbeat" || bytes.Contains(want, []byte("no credentials")) || bytes.Contains(want, []byte("rules of the server")) || bytes.Contains(want, []byte("want application/grpc+proto"))
 					if !known {
 						t.Errorf("answered %q", want)
 					}
@@ -371,12 +376,13 @@ func appendPart(b []byte, s string) []byte {
 type way struct {
 	verb  string
 	http2 bool
+	full  bool // with a body, also where the verb has none
 }
 
 var (
-	post1 = way{http.MethodPost, false}
-	post2 = way{http.MethodPost, true}
-	get1  = way{http.MethodGet, false}
+	post1 = way{verb: http.MethodPost}
+	post2 = way{verb: http.MethodPost, http2: true}
+	get1  = way{verb: http.MethodGet}
 )
 
 // askHTTP makes a request with a header, and returns the whole response.
@@ -393,7 +399,7 @@ func askHTTP(by way, path string, header ...string) stranger {
 			message = jsonCall(method)
 		case len(header) > 0 && strings.Contains(header[1], "grpc"), len(header) > 0 && strings.Contains(header[1], "connect"):
 			message = string(appendPart([]byte{0}, message))
-		case by.verb != http.MethodPost && by.verb != http.MethodPut:
+		case by.verb != http.MethodPost && by.verb != http.MethodPut && !by.full:
 			message = ""
 		}
 		ctx, cancel := context.WithTimeout(g.Context(), 10*time.Second)

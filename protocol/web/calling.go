@@ -41,15 +41,25 @@ func GRPC() client.Protocol { return newCalling("grpc", grpcDialect{}) }
 // bidirectional streams.
 func Connect() client.Protocol { return newCalling("connect", connectDialect{}) }
 
+// ConnectHTTP2 is [Connect] for servers without TLS that are known to support HTTP/2, as all servers
+// of this package do: unary calls use it too, which share connections and cost less than over
+// HTTP/1.1. Calls to a server that supports HTTP/1.1 only fail. With TLS there is no difference.
+func ConnectHTTP2() client.Protocol {
+	c := newCalling("connect", connectDialect{})
+	c.prior = true
+	return c
+}
+
 // clientProtocol is a protocol for clients: gRPC or Connect.
 type clientProtocol struct {
 	name    string
 	dialect dialect
 	codecs  []tandem.Codec
+	prior   bool // servers without TLS are known to support HTTP/2
 }
 
 func newCalling(name string, d dialect) *clientProtocol {
-	return &clientProtocol{name, d, []tandem.Codec{protobuf.Codec(), codec.JSON()}}
+	return &clientProtocol{name: name, dialect: d, codecs: []tandem.Codec{protobuf.Codec(), codec.JSON()}}
 }
 
 func (c *clientProtocol) Name() string { return c.name }
@@ -64,10 +74,11 @@ func (c *clientProtocol) Connect(ctx context.Context, r *client.Remote) (client.
 		return nil, err
 	}
 	agreed := ""
-	if state := transport.TLSState(first); state != nil {
+	state := transport.TLSState(first)
+	if state != nil {
 		agreed = state.NegotiatedProtocol
 	}
-	if c.dialect.needsHTTP2() || agreed == "h2" {
+	if c.dialect.needsHTTP2() || agreed == "h2" || c.prior && state == nil {
 		return connectHTTP2(ctx, c, r, first)
 	}
 	calls := &caller{Server: httpcalls.New(first, r.Dial), clientProtocol: c, remote: r, streams: newVersion(agreed != "")}

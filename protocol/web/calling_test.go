@@ -20,8 +20,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// connectServer runs a connect-go server, which also supports gRPC.
-func connectServer(t *testing.T) (address string) {
+// connectServer runs a connect-go server, which also supports gRPC. Requests pass what wraps its handler.
+func connectServer(t *testing.T, wraps ...func(http.Handler) http.Handler) (address string) {
 	t.Helper()
 	mux := http.NewServeMux()
 	handle := func(name string, f func(ctx context.Context, in string) (string, error)) {
@@ -50,7 +50,11 @@ func connectServer(t *testing.T) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
+	var handler http.Handler = mux
+	for _, wrap := range wraps {
+		handler = wrap(handler)
+	}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	ended := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 
@@ -23,7 +24,8 @@ type gateway struct {
 	gzip     tandem.Compressor
 	mark     []byte // prefix of compressed messages; see markedGzip
 	failures *connect.ErrorWriter
-	handlers sync.Map // *connect.Handler by handlerKey: one for each combination that methods have
+	handlers sync.Map     // *connect.Handler by handlerKey: one for each combination that methods have
+	lastSize atomic.Int64 // of an encoded message
 }
 
 // handlerKey holds the properties that a connect handler depends on.
@@ -55,9 +57,13 @@ func (g *gateway) codec(x *exchange, name string) tandem.Codec {
 
 // ServeHTTP makes one call.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if why := ambiguous(r); why != "" {
-		refuseMalformed(w, r, Conn(r.Context()), why)
+	if encodesSlash(r) {
+		refuseMalformed(w, r, Conn(r.Context()), "its path encodes a slash")
 		return
+	}
+	bad := isBodyOfGet(r)
+	if bad {
+		w.Header().Set("Connection", "close")
 	}
 	w, r, finish := untexted(w, r)
 	defer finish()
@@ -70,8 +76,11 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m == nil:
 		g.noMethod(w, x)
 		return
-	case x.route == nil && r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
+	case !x.hasVerb():
 		g.wrongVerb(w, x)
+		return
+	case bad:
+		g.bodyOfGet(w, x)
 		return
 	case x.codec == nil || x.plain == nil && !x.kind.fits(m):
 		g.wrongType(w, x)

@@ -154,7 +154,10 @@ const (
 	maxHeaderEver  = 1 << 30
 
 	// maxSpareOut is the largest buffer that a connection keeps for what it writes next.
-	maxSpareOut = 64 << 10
+	maxSpareOut = 32 << 10
+
+	// outBytes are those of a buffer for large messages: what the machine queues, and a frame more.
+	outBytes = http2.Soft + 32<<10
 
 	// calmEvery is the time after which a client may send one more frame that furthers no message.
 	calmEvery = 10 * time.Millisecond
@@ -254,6 +257,8 @@ func (h *http2Conn) changeLocked(ev *http2.Event) {
 		s.goneLocked(ev.Stream.Gone())
 	case http2.Writable:
 		s.changed.Broadcast()
+	case http2.Sent:
+		s.sentLocked()
 	case http2.Headed, http2.Acked, http2.Away:
 	}
 }
@@ -335,7 +340,11 @@ func (h *http2Conn) nextWrite() []byte {
 		h.writing = false
 		return nil
 	}
-	b := h.m.Take(h.spare)
+	next := h.spare
+	if next == nil && cap(h.m.Output()) > maxSpareOut { // more is likely to come
+		next = outBuffers.Get().(*[outBytes]byte)[:0] //nolint:forcetypeassert // nothing else is put
+	}
+	b := h.m.Take(next)
 	h.spare = nil
 	for _, ev := range h.m.Pump() {
 		h.changeLocked(&ev)
@@ -343,9 +352,15 @@ func (h *http2Conn) nextWrite() []byte {
 	return b
 }
 
+// outBuffers has buffers for connections that send large messages; an idle one holds none.
+var outBuffers = sync.Pool{New: func() any { return new([outBytes]byte) }} //nolint:gochecknoglobals // shared memory
+
 // wrote takes the buffer of what was written back.
 func (h *http2Conn) wrote(b []byte) {
 	if cap(b) > maxSpareOut {
+		if cap(b) >= outBytes {
+			outBuffers.Put((*[outBytes]byte)(b[:outBytes]))
+		}
 		return
 	}
 	h.machine.Lock()

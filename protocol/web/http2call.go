@@ -452,7 +452,7 @@ func appendTrailer(body []byte, trailer []http2.Field) []byte {
 
 // limitLocked limits the time for a response that the client's window does not take at once.
 func (q *quickCall) limitLocked(pieces int) {
-	s := &http2Stream{h: q.h, st: q.st, ended: true, ctx: q, cancel: q.Cancel}
+	s := &http2Stream{h: q.h, st: q.st, ended: true, ctx: q, cancel: q.Cancel, memory: q.reply}
 	s.changed.L = &q.h.machine
 	q.st.Owner = s
 	s.limitLocked(time.Now().Add(time.Duration(pieces) * q.h.StallTimeout()))

@@ -53,13 +53,18 @@ func (f *directMessages) Receive(m any) error {
 	} else if err != nil {
 		return err
 	}
-	if f.memory = buffer.Get(); size > buffer.MaxPooled {
-		f.memory.Put()
-		f.memory = buffer.GetOut()
-	}
+	f.memory = bufferFor(size)
 	f.memory.B = slices.Grow(f.memory.B, size)[:size]
 	m.(*message).b = f.memory.B //nolint:forcetypeassert // the exchange passes nothing else
 	return f.read(f.memory.B)
+}
+
+// bufferFor returns an empty buffer for a message of about this size.
+func bufferFor(size int) *buffer.Buffer {
+	if size > buffer.MaxPooled {
+		return buffer.GetOut()
+	}
+	return buffer.Get()
 }
 
 // decoded gives the memory of the message that was received last back.
@@ -170,13 +175,15 @@ func (f *directMessages) Send(m any) error {
 
 // frame encodes a message, with room for its length before it.
 func (x *exchange) frame(v any) (*buffer.Buffer, error) {
-	b := buffer.Get()
+	last := &x.gate.gateway.lastSize
+	b := bufferFor(int(last.Load())) // if it is too small, that costs an allocation
 	framed, err := appendEncoded(x.codec, append(b.B, make([]byte, envelopeLen)...), v)
 	if err != nil {
 		b.Put()
 		return nil, err
 	}
 	b.B = framed
+	last.Store(int64(len(framed)))
 	return b, nil
 }
 

@@ -161,17 +161,12 @@ func (w *http2Response) finish() {
 			return
 		}
 	}
-	s.tell(func() { h.m.Finish(s.st, w.buffer, trailer) })
-	w.giveBack()
-}
-
-// giveBack gives the memory of the body back, if the machine does not need it any more.
-func (w *http2Response) giveBack() {
-	w.s.h.machine.Lock()
-	defer w.s.h.machine.Unlock()
-	if w.s.st.Sent() {
-		w.memory.Put()
-	}
+	s.tell(func() {
+		s.memory = w.memory
+		if h.m.Finish(s.st, w.buffer, trailer); s.st.Sent() {
+			s.sentLocked()
+		}
+	})
 }
 
 // trailer returns the fields that the header has announced for the trailer, and those with

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/http2"
 )
 
@@ -33,11 +34,13 @@ type http2Stream struct {
 	paced   time.Time   // when 64 KiB of a message had come last, or it began
 	ended   bool        // the request has come to its end
 	trailer *http2.Block
+	served  bool  // the handler has returned
 	closed  bool  // the body is not read any more
 	gone    error // why the stream has ended
 	waits   bool  // for 100-continue
 	readBy  deadline
 	writeBy deadline
+	memory  *buffer.Buffer // of the end of the response, until that is sent; nil if it is not pooled
 }
 
 // deadline is a time by which something must have happened; the zero value is none.
@@ -79,6 +82,24 @@ func (s *http2Stream) bodyLocked(b []byte, end bool) {
 	}
 	if s.ended = s.ended || end; s.ended || len(s.into) == 0 {
 		s.changed.Broadcast()
+	}
+}
+
+// sentLocked notes that the response has been sent.
+func (s *http2Stream) sentLocked() {
+	s.writeBy.stop()
+	s.memory.Put()
+	s.memory = nil
+	if s.served {
+		s.refuseRestLocked()
+	}
+}
+
+// refuseRestLocked tells the client that the rest of its request is not wanted, when it has all of the
+// response (RFC 9113, section 8.1).
+func (s *http2Stream) refuseRestLocked() {
+	if !s.ended {
+		s.h.m.Cancel(s.st, http2.NoError)
 	}
 }
 
@@ -150,8 +171,9 @@ func (s *http2Stream) endLocked() {
 	}
 	h.m.Consumed(s.st, s.body.drop())
 	s.closed, s.into = true, nil
-	if !s.ended {
-		h.m.Cancel(s.st, http2.NoError) // the rest of the request is not wanted
+	s.served = true
+	if s.st.Sent() {
+		s.refuseRestLocked()
 	}
 	if s.req != nil {
 		s.head.Free()

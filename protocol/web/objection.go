@@ -57,19 +57,30 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// ambiguous returns why a request for a method is refused, "" if it is not: its path must
-// not encode slashes, and a GET must have no body.
-func ambiguous(r *http.Request) string {
-	switch {
-	case strings.Contains(strings.ToLower(r.URL.RawPath), "%2f"):
-		return "its path encodes a slash"
-	case r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ContentLength != 0:
-		return "it is a GET with a body"
-	}
-	return ""
+// encodesSlash reports whether the path of a request encodes a slash, which makes it ambiguous.
+func encodesSlash(r *http.Request) bool {
+	return strings.Contains(strings.ToLower(r.URL.RawPath), "%2f")
 }
 
-// refuseMalformed answers a request that is refused by objection or ambiguous, and ends its
+// isBodyOfGet reports whether a request is a GET with a body. A proxy may take that for the next request,
+// so no method is called, and the connection ends.
+func isBodyOfGet(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ContentLength != 0
+}
+
+// hasVerb reports whether the method of a request is called by its verb.
+func (x *exchange) hasVerb() bool {
+	verb := x.req.Method
+	return x.route != nil || verb == http.MethodPost || verb == http.MethodGet && x.method.Safe
+}
+
+// bodyOfGet answers a GET with a body for a method that is called by GET.
+func (g *gateway) bodyOfGet(w http.ResponseWriter, x *exchange) {
+	why := tandem.Errorf(tandem.InvalidArgument, "malformed request: it is a GET with a body")
+	g.refuse(w, x, why, func(err error) { writeError(w, http.StatusBadRequest, err) })
+}
+
+// refuseMalformed answers a request that is refused by objection or encodesSlash, and ends its
 // connection.
 func refuseMalformed(w http.ResponseWriter, r *http.Request, c *server.Conn, why string) {
 	limitAnswer(http.NewResponseController(w), r, c, 0)

@@ -16,7 +16,9 @@ import (
 )
 
 // kindField is the field of an operation that is no unary method at its own path, with the kind.
+// moreField is the field of a path with operations by verbs that OpenAPI 3.1 has no place for.
 const (
+	moreField  = "x-tandem-operations"
 	kindField  = "x-tandem-kind"
 	kindStream = "stream"
 	kindRoute  = "route"
@@ -71,8 +73,7 @@ func (s paths) messageOf(t reflect.Type) object {
 	return s.Argument(t)
 }
 
-// addRoutes describes the paths of a router whose methods are registered. OpenAPI has no place for
-// verbs of which HTTP does not know.
+// addRoutes describes the paths of a router whose methods are registered.
 func (s paths) addRoutes(all object, methods []*server.Method, routes []Path) {
 	byName := make(map[string]*server.Method, len(methods))
 	for _, m := range methods {
@@ -82,15 +83,13 @@ func (s paths) addRoutes(all object, methods []*server.Method, routes []Path) {
 	for _, p := range routes {
 		m := byName[p.Method]
 		p = sameNames(p, shapes)
-		if m == nil || !isOpenAPIVerb(p.Verb) {
+		if m == nil || p.Verb == anyVerb {
 			continue
 		}
-		operations, _ := all[p.Path].(object)
-		if operations == nil {
-			operations = object{}
-			all[p.Path] = operations
+		operations, verb := child(all, p.Path), strings.ToLower(p.Verb)
+		if !isOpenAPIVerb(p.Verb) {
+			operations, verb = child(operations, moreField), p.Verb
 		}
-		verb := strings.ToLower(p.Verb)
 		if operations[verb] != nil {
 			continue // a method's own path comes first
 		}
@@ -99,6 +98,19 @@ func (s paths) addRoutes(all object, methods []*server.Method, routes []Path) {
 		operation["operationId"] = fmt.Sprintf("%s.%s.%d", p.Method, verb, ids[p.Method])
 		operations[verb] = operation
 	}
+}
+
+// anyVerb is the verb of a path that takes all of them.
+const anyVerb = "*"
+
+// child returns an object in another one, which it adds if it is not there.
+func child(o object, name string) object {
+	c, _ := o[name].(object)
+	if c == nil {
+		c = object{}
+		o[name] = c
+	}
+	return c
 }
 
 // variable matches a variable of a path.

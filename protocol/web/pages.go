@@ -13,9 +13,9 @@ var pages embed.FS
 
 // WithPages serves a page at / from which people call methods in a browser, and the
 // document that it is built from at /openapi.json: OpenAPI 3.1, from the types of the
-// methods, with streams and the paths of [WithRouter], which the page leaves out. Both list the methods to anyone who can connect, and no
-// interceptor runs, so they are not served by default. The page loads nothing from other
-// sites.
+// methods, with streams and the paths of [WithRouter]; the page leaves out those paths. Both list the
+// methods to anyone who can connect, and no interceptor runs, so they are not served by default. The
+// page loads nothing from other sites.
 func WithPages() Option {
 	return func(o *options) {
 		o.document = true

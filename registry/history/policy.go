@@ -26,20 +26,50 @@ func PutPolicyOver(ctx context.Context, s Store, c policy.Change, p *policy.Poli
 	})
 }
 
-// RestorePolicy makes the policy of an earlier revision the document of s again, as a change of
-// its own.
+// RestorePolicy makes the policy of an earlier revision, of clients or of servers, the document of s
+// again, as a change of its own.
 func RestorePolicy(ctx context.Context, s Store, c policy.Change, revision int) (Version, error) {
 	return s.Restore(ctx, revision, c, func(text string, c policy.Change) ([]byte, error) {
-		p, err := policy.Parse([]byte(text))
+		made, err := restored([]byte(text), c)
 		if err != nil {
 			return nil, fmt.Errorf("revision %d is no policy that this version of tandem takes: %w", revision, err)
 		}
-		return policyText(p, c)
+		return made, nil
 	})
+}
+
+// restored returns the text of a policy of either kind with another Change.
+func restored(text []byte, c policy.Change) ([]byte, error) {
+	if policy.IsServer(text) {
+		p, err := policy.ParseServer(text)
+		if err != nil {
+			return nil, err
+		}
+		return serverText(p, c)
+	}
+	p, err := policy.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return policyText(p, c)
 }
 
 // policyText returns the text of a policy with its Change.
 func policyText(p *policy.Policy, c policy.Change) ([]byte, error) {
+	made := *p
+	made.Change = &c
+	if err := made.Validate(); err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(&made, "", "  ")
+}
+
+// PutServer makes the rules of servers the document of s, as [PutPolicy] does.
+func PutServer(ctx context.Context, s Store, c policy.Change, p *policy.Server) (Version, error) {
+	return s.Edit(ctx, c, func(_ Version, c policy.Change) ([]byte, error) { return serverText(p, c) })
+}
+
+func serverText(p *policy.Server, c policy.Change) ([]byte, error) {
 	made := *p
 	made.Change = &c
 	if err := made.Validate(); err != nil {

@@ -19,7 +19,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"time"
@@ -48,7 +50,7 @@ const (
 func main() {
 	load.Main(load.System{
 		Serve: serve, Dial: dialEither,
-		Options: []string{ours.Server, ours.Client, ours.Deadline, ours.Guarded},
+		Options: []string{ours.Server, ours.Client, ours.Deadline, ours.Guarded, ours.Stream, load.Large, load.Huge},
 	})
 }
 
@@ -67,6 +69,7 @@ func serve(ln net.Listener) error {
 		ServiceName: service,
 		HandlerType: (*any)(nil),
 		Methods:     []grpc.MethodDesc{{MethodName: method, Handler: say}},
+		Streams:     []grpc.StreamDesc{talks},
 	}, nil)
 	return srv.Serve(ln)
 }
@@ -80,6 +83,60 @@ func say(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInt
 	}
 	message.Answer(m)
 	return m, nil
+}
+
+// talks are streams in both directions.
+var talks = grpc.StreamDesc{StreamName: method + ours.Streaming, Handler: talk, ServerStreams: true, ClientStreams: true}
+
+// talk answers the messages of a stream.
+func talk(_ any, s grpc.ServerStream) error {
+	for {
+		m := new(message.BenchmarkMessage)
+		switch err := s.RecvMsg(m); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		message.Answer(m)
+		if err := s.SendMsg(m); err != nil {
+			return err
+		}
+	}
+}
+
+// talker is a caller whose calls are messages on streams, of which it has as many as it has calls at
+// the same time.
+type talker struct {
+	caller
+
+	idle chan grpc.ClientStream
+}
+
+// mostIdle bounds the streams that a talker keeps.
+const mostIdle = 1000
+
+func (c talker) Call(req, reply *message.BenchmarkMessage) (err error) {
+	var s grpc.ClientStream
+	select {
+	case s = <-c.idle:
+	default:
+		if s, err = c.NewStream(context.Background(), &talks, "/"+service+"/"+talks.StreamName); err != nil {
+			return err
+		}
+	}
+	if err := s.SendMsg(req); err != nil {
+		return err
+	}
+	if err := s.RecvMsg(reply); err != nil {
+		return err
+	}
+	select {
+	case c.idle <- s:
+		return nil
+	default:
+		return s.CloseSend()
+	}
 }
 
 // caller is a client connection. It is safe for concurrent use.
@@ -113,6 +170,8 @@ func dialEither(addr string) (load.Caller, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case load.Named().Has(ours.Stream):
+		return talker{c, make(chan grpc.ClientStream, mostIdle)}, nil
 	case load.Named().Has(ours.Deadline):
 		return limited{c, load.Named().Has(ours.Guarded)}, nil
 	}

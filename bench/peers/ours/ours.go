@@ -4,9 +4,12 @@ package ours
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/bench/load"
 	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/client"
@@ -24,6 +27,7 @@ const (
 	Client   = "tandem-client"
 	Deadline = "deadline" // each call has one
 	Guarded  = "guarded"  // with tandem-server: metrics, traces of one call in a hundred, and credentials
+	Stream   = "stream"   // a call is a message each way on a stream that stays open
 )
 
 // Token is the credential of [Guarded].
@@ -50,7 +54,30 @@ func Serve(ln net.Listener, method string) error {
 	if err != nil {
 		return err
 	}
+	if err := server.HandleStream(srv, method+Streaming, talk); err != nil {
+		return err
+	}
 	return srv.ServeListener(ln)
+}
+
+// Streaming is what a method with streams has after its name.
+const Streaming = "Often"
+
+// talk answers the messages of a stream.
+func talk(_ context.Context, s *tandem.Stream[message.BenchmarkMessage, message.BenchmarkMessage]) error {
+	for {
+		m, err := s.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		message.Answer(m)
+		if err := s.Send(m); err != nil {
+			return err
+		}
+	}
 }
 
 // Caller is a client of tandem with its defaults, on one connection, as the bench counts those.

@@ -53,12 +53,13 @@ function rank(name: string): number {
   return i < 0 ? order.length : i
 }
 
-// groupOf returns the form of an object. Maps, such as the methods, are not in it: see mapOf.
+// groupOf returns the form of an object. Maps, such as the methods, are not in it: see mapOf. Nor are
+// lists, such as the routes: see routesOf.
 export function groupOf(name: string, schema: Schema): Group {
   const fields: Field[] = []
   const groups: Group[] = []
   for (const [key, s] of Object.entries(schema.properties ?? {}).sort(([a], [b]) => rank(a) - rank(b))) {
-    if (hidden.has(key)) continue
+    if (hidden.has(key) || s.type === 'array') continue
     if (s.properties) groups.push(groupOf(key, s))
     else if (typeof s.additionalProperties !== 'object') fields.push(fieldOf(key, s, schema.required?.includes(key) === true))
   }
@@ -83,6 +84,33 @@ export function mapOf(schema: Schema, key: string): { group: Group; pattern: str
   const s = schema.properties?.[key]
   if (typeof s?.additionalProperties !== 'object') return undefined
   return { group: groupOf(key, s.additionalProperties), pattern: s.propertyNames?.pattern ?? '' }
+}
+
+// RouteLine is a route of a policy in a table.
+export interface RouteLine {
+  name: string
+  match: string // "" for all calls
+  to: string
+  fallback: string // with what happens when all are empty
+}
+
+// routesOf returns the routes of a policy as lines. The form keeps them, and does not edit them.
+export function routesOf(value: unknown): readonly RouteLine[] {
+  const list = at(value, ['routes'])
+  if (!Array.isArray(list)) return []
+  return list.map((r: unknown) => ({
+    name: String(at(r, ['name']) ?? ''), match: brief(at(r, ['match'])), to: brief(at(r, ['to'])),
+    fallback: [brief(at(r, ['fallback'])), String(at(r, ['ifEmpty']) ?? '')].filter((s) => s !== '').join('; '),
+  }))
+}
+
+// brief writes a value with few signs: {"version":"2","weight":5} is "version 2, weight 5".
+function brief(value: unknown, nested = false): string {
+  if (value === undefined || value === null) return ''
+  if (Array.isArray(value)) return value.map((v) => brief(v, true)).join(' | ')
+  if (typeof value !== 'object') return String(value)
+  const text = Object.entries(value).map(([k, v]) => `${k} ${brief(v, true)}`).join(', ')
+  return nested ? `(${text || '*'})` : text
 }
 
 type Json = { [key: string]: Json } | readonly Json[] | string | number | boolean | null

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { readFileSync } from 'node:fs'
 import type { Access, Gathered, PolicyView, SpanAttempt, TracedSpan } from '../src/api/types.ts'
 import { Mock } from '../src/mock/server.ts'
-import { at, groupOf, inherited, isSchema, mapOf, set, sourceOf, valueOf, write, type Field } from '../src/policy-form.ts'
+import { at, groupOf, inherited, isSchema, mapOf, routesOf, set, sourceOf, valueOf, write, type Field } from '../src/policy-form.ts'
 import { nanos, secondOf, ticks, traceLink, waterfall } from '../src/waterfall.ts'
 
 const second = '2026-11-26T10:00:00'
@@ -93,6 +93,20 @@ describe('the form of policies', () => {
     expect(top.groups.find((g) => g.name === 'retryBudget')?.fields.every((f) => f.required)).toBe(true)
     expect(mapOf(schema, 'methods')?.group.fields.find((f) => f.name === 'retries')?.max).toBe(10)
     expect(JSON.stringify(top)).not.toContain('"revision"')
+  })
+
+  it('shows routes, has no field for them, and keeps them', () => {
+    const text = '{"default": {"timeout": "2s"}, "routes": [{"name": "canary", "match": {"methods": ["Cart.*"]}, "to": [{"version": "2", "weight": 5}, {}], "fallback": [{"version": "1"}], "ifEmpty": "anywhere"}, {"name": "rest", "to": [{}]}]}'
+    const source = sourceOf(text, undefined)
+    expect(source.how).toBe('direct')
+    expect(groupOf('', schema).fields.map((f) => f.name)).not.toContain('routes')
+    expect(routesOf(source.value)).toEqual([
+      { name: 'canary', match: 'methods Cart.*', to: '(version 2, weight 5) | (*)', fallback: '(version 1); anywhere' },
+      { name: 'rest', match: '', to: '(*)', fallback: '' },
+    ])
+    const next = set(source.value, ['default', 'timeout'], '1s')
+    expect(next['routes']).toEqual(source.value['routes'])
+    expect(Object.keys(next)).toEqual(['default', 'routes'])
   })
 
   it('changes one value, and keeps the rest with its order', () => {

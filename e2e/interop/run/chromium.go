@@ -51,6 +51,17 @@ var visits = []visit{
 			b.call(ctx, "^400 ", `<img src=x`), b.says(ctx, `document.getElementById("response").children.length`, "^0$"),
 			b.says(ctx, "document.title", "^Call a method$"))
 	}},
+	{"a stream is called", func(ctx context.Context, b *browser, _ string) error {
+		return errors.Join(b.click(ctx, `button[data-path="/grpc.testing.TestService/StreamingOutputCall"]`),
+			b.says(ctx, `document.getElementById("name").textContent`, `^Stream /grpc.testing.TestService/StreamingOutputCall$`),
+			b.enter(ctx, "#request", `{"responseParameters":[{"size":1},{"size":2}]}`),
+			b.call(ctx, "^200 ", `(?s)^\{.*AA==.*\}\n\{.*AAA=.*\}\n$`))
+	}},
+	{"a stream without end is stopped", func(ctx context.Context, b *browser, _ string) error {
+		return errors.Join(b.enter(ctx, "#request", `{"responseParameters":[{"size":1},{"size":2,"intervalUs":1000000000}]}`),
+			b.click(ctx, "#call button"), b.says(ctx, `document.getElementById("response").textContent`, `(?s)^\{.*AA==.*\}\n$`),
+			b.click(ctx, "#call button"), b.says(ctx, `document.getElementById("status").textContent`, "^Stopped$"))
+	}},
 	{"the list is filtered", func(ctx context.Context, b *browser, _ string) error {
 		return errors.Join(b.enter(ctx, "#filter", "DIV"),
 			b.says(ctx, `[...document.querySelectorAll("#methods button")].map((m) => m.dataset.path)`, `^/Arith/Div$`))

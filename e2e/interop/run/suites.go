@@ -96,8 +96,8 @@ var suites = []*suite{
 	},
 	{
 		name: "chromium", peer: "Debian's Chromium and ChromeDriver",
-		what: "10 tests of the page that calls methods, over HTTP/1.1, and over HTTP/2 with TLS: the page lists the methods; a click on Call " +
-			"shows the response, or the error",
+		what: "12 tests of the page that calls methods, over HTTP/1.1, and over HTTP/2 with TLS: the page lists the methods; a click on Call " +
+			"shows the response, the messages of a stream, or the error",
 		install: installChromium, run: runChromium,
 	},
 	{

@@ -3,7 +3,16 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-let api, chosen;
+const lines = "application/x-ndjson";
+let api, chosen, stop;
+
+const isStream = (path) => api.paths[path].post["x-tandem-kind"] === "stream";
+
+// requestSchema returns the schema of a method's request, or of a stream's messages.
+function requestSchema(path) {
+  const content = api.paths[path].post.requestBody.content;
+  return isStream(path) ? content[lines].schema.contentSchema : content["application/json"].schema;
+}
 
 // resolve follows a reference to a schema that has a name.
 function resolve(schema) {
@@ -30,10 +39,11 @@ function example(schema, depth = 0) {
 }
 
 function show(path) {
+  if (stop) stop.abort();
   chosen = path;
-  const schema = api.paths[path].post.requestBody.content["application/json"].schema;
-  $("name").textContent = "POST " + path;
-  $("request").value = JSON.stringify(example(schema), null, 2);
+  $("name").textContent = (isStream(path) ? "Stream " : "POST ") + path;
+  $("what").textContent = isStream(path) ? "Requests, a message of JSON a line" : "Request, in JSON";
+  $("request").value = JSON.stringify(example(requestSchema(path)), null, isStream(path) ? 0 : 2);
   $("call").hidden = false;
   $("answer").hidden = true;
   $("status").textContent = "";
@@ -61,7 +71,7 @@ function list() {
     for (const path of paths) {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = path.split("/").pop();
+      button.textContent = path.split("/").pop() + (isStream(path) ? " (stream)" : "");
       button.dataset.path = path;
       button.addEventListener("click", () => show(path));
       const item = document.createElement("li");
@@ -79,14 +89,47 @@ function headers() {
     const colon = line.indexOf(":");
     if (colon > 0) h.append(line.slice(0, colon).trim(), line.slice(colon + 1).trim());
   }
-  h.set("Content-Type", "application/json");
+  h.set("Content-Type", isStream(chosen) ? lines : "application/json");
+  if (isStream(chosen)) h.set("Accept", lines);
   return h;
 }
 
 const quoted = (s) => "'" + s.replaceAll("'", "'\\''") + "'";
 
+const longest = 1 << 20; // characters that are shown of a stream
+
+// readLines returns the response of a stream, and shows what has come of it.
+async function readLines(res) {
+  let text = "";
+  const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return text;
+    text = (text + value).slice(-longest);
+    $("response").textContent = text;
+    $("answer").hidden = false;
+  }
+}
+
+// indented returns a text, with white space if it is JSON.
+function indented(text) {
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
+}
+
 async function call(event) {
   event.preventDefault();
+  if (stop) {
+    stop.abort();
+    return;
+  }
+  stop = new AbortController();
+  $("press").textContent = "Stop";
+  await send(chosen, stop.signal);
+  stop = undefined;
+  $("press").textContent = "Call";
+}
+
+async function send(path, signal) {
   const status = $("status");
   status.className = "";
   status.textContent = "…";
@@ -94,18 +137,18 @@ async function call(event) {
     const h = headers();
     const body = $("request").value;
     const began = performance.now();
-    const res = await fetch("." + chosen, { method: "POST", headers: h, body });
-    let text = await res.text();
+    const res = await fetch("." + path, { method: "POST", headers: h, body, signal });
+    const text = isStream(path) && res.ok ? await readLines(res) : indented(await res.text());
     const took = (performance.now() - began).toFixed(1);
-    try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { /* shown as it is */ }
     status.textContent = `${res.status} ${res.statusText}, ${took} ms`;
     status.className = res.ok ? "" : "failed";
     $("response").textContent = text;
-    $("curl").textContent = ["curl", ...[...h].map(([k, v]) => "-H " + quoted(`${k}: ${v}`)), "-d", quoted(body), quoted(location.origin + chosen)].join(" ");
+    const data = isStream(path) ? ["-N", "--data-binary"] : ["-d"]; // -d takes line ends out
+    $("curl").textContent = ["curl", ...[...h].map(([k, v]) => "-H " + quoted(`${k}: ${v}`)), ...data, quoted(body), quoted(location.origin + path)].join(" ");
     $("answer").hidden = false;
   } catch (err) {
-    status.textContent = String(err);
-    status.className = "failed";
+    status.textContent = signal.aborted ? "Stopped" : String(err);
+    status.className = signal.aborted ? "" : "failed";
   }
 }
 
@@ -113,8 +156,8 @@ async function start() {
   try {
     api = await (await fetch("openapi.json")).json();
     for (const path in api.paths) {
-      const post = api.paths[path].post; // streams, and other paths of methods, are not for this page
-      if (!post || post["x-tandem-kind"]) delete api.paths[path];
+      const post = api.paths[path].post; // other paths of methods are not for this page
+      if (!post || post["x-tandem-kind"] === "route") delete api.paths[path];
     }
   } catch (err) {
     $("name").textContent = "openapi.json can't be read: " + err;

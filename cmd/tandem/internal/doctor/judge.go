@@ -157,7 +157,12 @@ func (j *judge) rollout(id string, d *Document, version string) {
 }
 
 func (j *judge) policy(d *Document) {
-	_, err := policy.Parse(d.Text)
+	var err error
+	if policy.IsServer(d.Text) {
+		_, err = policy.ParseServer(d.Text)
+	} else {
+		_, err = policy.Parse(d.Text)
+	}
 	if err = cmp.Or(d.Err, err); err != nil {
 		j.add(&Finding{ID: "policy.valid", Severity: Critical, Subject: d.Name, Text: err.Error(), Hint: "clients go by what they read before; tandem policy restore TARGET REVISION replaces it"})
 		return

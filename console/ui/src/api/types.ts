@@ -190,6 +190,13 @@ export interface ClientState {
   policy: { version?: string; inForce?: string; error?: string }
 }
 
+// Decision is where the routes of a policy send a call, and why.
+export interface Decision {
+  route?: string
+  chances?: List<{ subset: string; percent: number; goes?: string; empty?: string }>
+  skipped?: List<{ route: string; why: string }>
+}
+
 // Explanation is where a call would go now, and why.
 export interface Explanation {
   method: string
@@ -198,7 +205,7 @@ export interface Explanation {
   version?: string
   retryBudget: number
   stale?: string
-  attempts: List<{ number: number; instances: List<InstanceState>; steps: List<Step>; chosen?: string; error?: string }>
+  attempts: List<{ number: number; instances: List<InstanceState>; steps: List<Step>; route?: Decision | null; chosen?: string; error?: string }>
 }
 
 export interface Step {

@@ -81,6 +81,10 @@ function Explained({ e }: { e: Explanation }) {
     <Panel title={t('explain.title', { policy: e.policy || '–' })}>
       <ul className="lines">
         {e.stale ? <li className="bad">{e.stale}</li> : null}
+        {(attempt.route?.chances ?? []).map((c) => (
+          <li key={c.subset}><span>{t('explain.route', { name: attempt.route?.route ?? '', percent: String(Math.round(c.percent * 100) / 100), subset: c.subset })}</span>{c.empty ? <span className="bad">{c.empty}</span> : null}</li>
+        ))}
+        {(attempt.route?.skipped ?? []).slice(0, 8).map((s) => <li key={s.route} className="faint">{t('explain.skipped', { name: s.route, why: s.why })}</li>)}
         {steps.map((s, i) => (
           <li key={i}>
             <span><b>{s.policy}</b> {t('explain.kept', { n: s.kept?.length ?? 0 })}</span>

@@ -1,7 +1,7 @@
 import { useId, useMemo, useState } from 'react'
 import { useT, type Key, type T } from '../i18n/index.tsx'
 import { en } from '../i18n/en.ts'
-import { at, groupOf, inherited, isSchema, mapOf, set, sourceOf, valueOf, write, type Field, type Group, type Path, type Schema } from '../policy-form.ts'
+import { at, groupOf, inherited, isSchema, mapOf, routesOf, set, sourceOf, valueOf, write, type Field, type Group, type Path, type Schema } from '../policy-form.ts'
 import '../styles/policy-form.css'
 
 interface Props {
@@ -71,8 +71,32 @@ function Fields({ schema, value, locked, edit }: FieldsProps) {
           {locked ? null : <AddMethod pattern={methods.pattern} taken={Object.keys((value['methods'] ?? {}) as object)} add={(name) => { setAdded(name); edit(['methods', name], {}) }} />}
         </fieldset>
       ) : null}
+      <Routes value={value} />
       <GroupFields group={{ ...top, fields: [], groups: top.groups.slice(1) }} path={[]} value={value} locked={locked} edit={edit} />
     </>
+  )
+}
+
+// Routes shows the routes of a policy, which are edited in its text.
+function Routes({ value }: { value: unknown }) {
+  const { t } = useT()
+  const routes = useMemo(() => routesOf(value), [value])
+  if (routes.length === 0) return null
+  return (
+    <fieldset className="form-group">
+      <legend>{label(t, 'routes')}</legend>
+      <p className="faint">{t('form.routes')}</p>
+      <ol className="form-routes">
+        {routes.map((r) => (
+          <li key={r.name}>
+            <b>{r.name}</b>
+            <div>{t('form.route.match')}: <code>{r.match || t('form.route.all')}</code></div>
+            <div>{t('form.route.to')}: <code>{r.to}</code></div>
+            {r.fallback ? <div>{t('form.route.fallback')}: <code>{r.fallback}</code></div> : null}
+          </li>
+        ))}
+      </ol>
+    </fieldset>
   )
 }
 
