@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 
 // report is what the process of the servers tells: one line of JSON.
 type report struct {
-	Addresses   []string
-	Connections int
-	RSS         float64 // KiB
+	Addresses   []string `json:"addresses,omitempty"`
+	Connections int      `json:"connections"`
+	RSS         float64  `json:"rss"` // KiB
 }
 
 // serve listens, tells the addresses, and reports at each line of the input until that ends.
@@ -53,7 +53,7 @@ func serve(n int) error {
 	var told report
 	ended := make(chan error, n)
 	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it listens at once
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 
 var all = flag.Bool("all", false, "play every scenario and planted fault, and compare with the report; make sim-check does")
 
-var large = flag.Bool("large", false, "play the large scenarios and their planted faults, which takes many minutes; make sim-large does")
+var long = flag.Bool("large", false, "play the large scenarios and their planted faults, which takes many minutes; make sim-large does")
 
 // light are the scenarios for short runs.
 var light = []string{"slow-node", "metastable", "reconnect-herd", "list-collapse"}
@@ -100,7 +100,7 @@ func TestPlantedFaultsAreSeen(t *testing.T) {
 
 // The large scenarios reach their figures, and each planted fault makes one miss.
 func TestLargeScenarios(t *testing.T) {
-	if !*large {
+	if !*long {
 		t.Skip("it takes many minutes: make sim-large")
 	}
 	for _, s := range Large() {
