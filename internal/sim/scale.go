@@ -62,7 +62,7 @@ func fleetScenario(size fleetSize) *Scenario {
 		Figures: []Figure{
 			{What: "Aperture: most connections of a client", Limit: part + 2},
 			{What: "Aperture: most clients of an instance over their mean", Limit: 1.1},
-			{What: "Aperture: connections that a client opens in a minute of churn", Limit: 100},
+			{What: "Aperture: connections that a client opens in a minute of churn", Limit: 150},
 			{What: "Subset: most clients of an instance over their mean", Limit: 2.5},
 			{What: "Subset: connections that a client opens in a minute of churn", Limit: 4},
 			{What: "Aperture in 50 zones: most connections of a client", Limit: float64(size.local) + 50},
