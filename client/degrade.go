@@ -172,4 +172,3 @@ func partOf(h hash.Hash, text []byte) {
 	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
 	_, _ = h.Write(text)
 }
-

@@ -35,7 +35,7 @@ func newBrittle(t *testing.T) *brittle {
 	s := &brittle{network: transport.NewMemory()}
 	srv := server.New(server.WithTransport("mem", s.network))
 	find := func(_ context.Context, q *query) (*found, error) {
-		if code := tandem.Code(s.code.Load()); code != tandem.OK { //nolint:gosec // a code
+		if code := tandem.Code(s.code.Load()); code != tandem.OK {
 			return nil, tandem.Errorf(code, "broken")
 		}
 		return &found{q.Name, s.n.Add(1)}, nil

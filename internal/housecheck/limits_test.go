@@ -95,6 +95,8 @@ var limits = map[string]string{ //nolint:gochecknoglobals // a constant
 	"baggage of a call; with the rest of its metadata":                                    "..MaxBaggage ..MaxBaggageMembers client.roomForBaggage",
 	"callers, and tenants, of a method that a server's rules count apart":                 "internal/served.maxKeys",
 	"good answers of a method that a client keeps to degrade calls":                       "client.lastEntries client.lastBytes client.lastAge",
+	"routes of a policy; subsets of one, and as many fallbacks":                           "policy.MaxRoutes policy.maxSubsets",
+	"values of one list of a route; bytes of a value, of a regular expression":            "policy.maxRouteList policy.maxRouteText policy.maxExpression",
 	"routes of a list with a picker of their own; keys that Sticky remembers in a client": "balance.maxRoutes",
 }
 
