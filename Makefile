@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood demo sim sim-large sim-check scale bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos test-kubernetes short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood spellings demo sim sim-large sim-check scale bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -60,11 +60,15 @@ modules = $$($(GO) list -m -f '{{.Dir}}')
 # peers, end-to-end tests, and programs before and after they moved to tandem.
 peers   = bench/peers
 outside = $(peers) e2e examples/migrating
-# Nacos takes too long to start for every run; it has a target of its own.
-registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
+# Nacos takes too long to start for every run, and a kube-apiserver to build; they have targets of
+# their own.
+registries = $(filter-out ./registry/nacos/... ./registry/kubernetes/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./registry/dns ./compat/rpcx/registries/... ./examples/seeds/...
 
 # What the fault lab breaks networks with, and the registries that it kills.
-faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless
+faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless setpriv:util-linux $(storetools)
+
+# The servers that the stores of keyed calls use.
+storetools = /usr/bin/redis-server:redis-server /usr/lib/postgresql/15/bin/postgres:postgresql-15
 
 # Packages besides the core's that have files for some systems only.
 systems = ./bench/load ./cmd/tandem/internal/demo ./cmd/tandem/internal/loadtest ./transport/nbio/...
@@ -128,6 +132,10 @@ test-registries: ## Test the registries, and clusters that use them, against rea
 	cd e2e && GOWORK=off $(GO) test -tags integration -race -shuffle=on -timeout 10m $(TESTFLAGS) ./etcd ./registries
 	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) ./registries/rpcx
 
+test-stores: ## Test the stores of keyed calls against a real Redis and a real Postgres; installs those as root
+	@.ci/install $(storetools)
+	$(GO) test -tags integration -race -shuffle=on -timeout 5m $(TESTFLAGS) ./stores/...
+
 registry-outage: ## Kill etcd and ZooKeeper for OUTAGE (5m) under load; and etcd with 2,000 registrations
 	@./registry/install.sh
 	$(GO) test -tags integration -v -timeout 5m -run TestThousandsComeBack ./registry/etcd -long
@@ -137,6 +145,12 @@ test-nacos: ## Test registry/nacos with a real server in a network of its own; i
 	@registry/nacos/testdata/server/build.sh $(BIN)/nacos
 	cd registry/nacos && $(GO) test -race -tags integration -c -o $(BIN)/nacos.test .
 	cd registry/nacos && NACOS_SERVER=$(BIN)/nacos unshare -rn sh -c 'ip link set lo up && exec $(BIN)/nacos.test -test.v -test.shuffle=on -test.timeout=20m -test.run=Real $(TESTFLAGS)'
+
+# The pods have addresses of their own, as EndpointSlices must not have loopback addresses.
+test-kubernetes: ## Test registry/kubernetes, and how pods stop, with a real kube-apiserver and etcd; builds the first once a machine, in 10 to 20 minutes (not part of ci)
+	@registry/kubernetes/install.sh
+	cd registry/kubernetes && $(GO) test -race -tags integration -c -o $(BIN)/kubernetes.test .
+	cd registry/kubernetes && unshare -rn sh -c 'ip link set lo up && ip addr add 10.77.0.1/24 dev lo && exec $(BIN)/kubernetes.test -test.v -test.shuffle=on -test.timeout=20m -test.run=Real $(TESTFLAGS)'
 
 short: ## Test every module of the workspace, quickly and from the cache
 	$(GO) test -short $(TESTFLAGS) work
@@ -260,6 +274,9 @@ session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a t
 
 bombs: ## Send 1,024 bombs of each protocol and compressor at the same time: a server takes at most 512 MiB
 	$(GO) test -run TestBombsAreBounded -v -count=1 -timeout 60m ./protocol/all ./protocol/thrift -bombs 1024
+
+spellings: ## Spell the names of denied methods in a million ways on each protocol: no call may pass
+	$(GO) test -run 'TestSpellings$$' -v -count=1 -timeout 3h ./protocol/all ./protocol/thrift -spellings 1000000
 
 flood: ## Open 2,000 silent connections a second for 30 s, and 1,000 honest ones beside them: none may fail
 	$(GO) test -run TestSilentFlood -v -count=1 ./server -flood 30s -flood-rate 2000 -flood-honest 1000 -flood-networks 65536 -flood-p99 500ms

@@ -70,11 +70,16 @@ type Call struct {
 
 	Kind       Kind
 	Idempotent bool // a second execution does no harm, so it may be retried
+	Keyed      bool // has a key, so it runs at most once and may be retried (client); a plugin sees to that (server)
 
 	// FailMode says what a client does when an attempt fails. It selects the
 	// chain before interceptors run, so options set it, and a change by an
 	// interceptor has no effect.
 	FailMode FailMode
+
+	// Draw is a random number by which policies divide calls, the same for all attempts; 0 if the
+	// client needs none.
+	Draw uint32
 
 	ends *end // next to Kind: both are read when the response arrives, so they share a cache line
 
@@ -99,7 +104,6 @@ type Call struct {
 	Pin     string   // the ID of the only instance allowed; "" for any
 	Exclude []string // IDs of instances to avoid while others are left
 	Route   *Route   // which instances the call may go to; nil for those that take any call. Must not be changed
-	Draw    uint64   // a random number by which policies divide calls, the same for all attempts; 0 if the client needs none
 
 	// Explain, if not nil, is called with the result of each attempt, possibly by several
 	// goroutines at a time (client). Package client's Explain sets it.

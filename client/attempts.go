@@ -14,7 +14,7 @@ import (
 type Attempts struct {
 	// Timeout bounds each attempt; by default only the call's deadline does. An attempt that takes
 	// longer fails with DeadlineExceeded, and its handler's context ends. Fail modes that retry then
-	// retry a call that is [Idempotent] or was not sent. Streams have no such bound.
+	// retry a call that is [Idempotent], has a [Key], or was not sent. Streams have no such bound.
 	Timeout time.Duration
 
 	// Budget bounds all retries of the client, the second attempts of [Backup] and the later ones

@@ -50,7 +50,7 @@ func Criticality(class tandem.Criticality) tandem.CallOption {
 func FailMode(m tandem.FailMode) tandem.CallOption { return func(c *tandem.Call) { c.FailMode = m } }
 
 // Idempotent says that a second execution does no harm, so that the call may be retried even if
-// an attempt may have executed.
+// an attempt may have executed. [Key] is for calls that must not run twice.
 func Idempotent() tandem.CallOption { return func(c *tandem.Call) { c.Idempotent = true } }
 
 // HashKey sends calls with equal keys to the same instance, if the policy

@@ -28,11 +28,6 @@ func (o *options) withoutEffect() error {
 	if o.needCompressor && !o.compressorsGiven {
 		errs = append(errs, errors.New("WithCompression: messages are not compressed: set Usual (Others, if calls name one)"))
 	}
-	for option, value := range map[string]string{"WithCaller": o.self.Caller, "WithZone": o.self.Zone} {
-		if value != "" && o.fixed == nil && o.source == nil {
-			errs = append(errs, fmt.Errorf("%s: only the routes of a policy use it: add WithPolicy or WithPolicyFrom", option))
-		}
-	}
 	return errors.Join(errs...)
 }
 
@@ -62,7 +57,7 @@ func (o *options) fits(p Protocol) error {
 	}
 	var errs []error
 	for option, given := range map[string]bool{
-		"WithID": o.id != "", "WithService and WithFunc": len(o.register) > 0, "WithServingPlugins": len(o.servingPlugins) > 0,
+		"WithID": o.id != "", "WithService and WithFunc": len(o.register) > 0, "WithPlugins: Serving": len(o.servingPlugins) > 0,
 	} {
 		if given {
 			errs = append(errs, fmt.Errorf("%s: servers of %s can't call clients: leave it out, or use tandem's own protocol, tcp://", option, p.Name()))

@@ -97,10 +97,10 @@ func TestSchemeOfProtocolAndTransport(t *testing.T) {
 // An option that the target's protocol can't honour is an error of Dial, or of the call.
 func TestProtocolsHonourOptions(t *testing.T) {
 	for want, option := range map[string]client.Option{
-		"WithID":                           client.WithID("lamp"),
-		"WithService and WithFunc":         client.WithFunc("Lamp.Switch", func(_ context.Context, on *bool) (*bool, error) { return on, nil }),
-		"can't carry messages compressed":  client.WithCompression(client.Compression{Usual: compress.Gzip()}),
-		"WithServingPlugins: servers of b": client.WithServingPlugins(keepsNothing{}),
+		"WithID":                             client.WithID("lamp"),
+		"WithService and WithFunc":           client.WithFunc("Lamp.Switch", func(_ context.Context, on *bool) (*bool, error) { return on, nil }),
+		"can't carry messages compressed":    client.WithCompression(client.Compression{Usual: compress.Gzip()}),
+		"WithPlugins: Serving: servers of b": client.WithPlugins(client.Serving{keepsNothing{}}),
 	} {
 		c, err := client.Dial("bare://127.0.0.1:1", client.WithProtocols(bareProtocol{}), option)
 		if err == nil {

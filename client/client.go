@@ -18,11 +18,11 @@
 //	calls        WithTimeout, WithFailMode, WithRetries, WithAttempts, WithThrottle, WithWait
 //	instances    WithBalancer, WithRoute, WithBaggage, WithHashKey, WithEjection, WithBreaker
 //	discovery    WithResolver, WithSnapshots
-//	policies     WithPolicy, WithPolicyFrom, WithCaller, WithZone
+//	policies     WithPolicy, WithPolicyFrom
 //	connections  WithConnections, WithTLS, WithTransport, WithProtocols
 //	messages     WithCodec, WithCompression, WithMaxMessage
 //	extensions   WithInterceptors, WithAttemptInterceptors, WithPlugins, WithLogger
-//	serving      WithService, WithFunc, WithServingPlugins, WithID
+//	serving      WithService, WithFunc, WithID
 package client
 
 import (
@@ -60,6 +60,7 @@ type Client struct {
 	// the memory of calls is not used again.
 	intercepted bool
 	bare        bool            // the target's protocol carries no metadata
+	alone       bool            // the target is one instance, for ever
 	usualMode   tandem.FailMode // the fail mode of the options
 	usualChain  tandem.Func     // the chain of usualMode
 	usual       callDefaults    // the defaults of the options
@@ -221,6 +222,7 @@ func (c *Client) follow(r registry.Resolver, t registry.Target) {
 			c.noList(err)
 			return
 		}
+		c.alone = len(list) == 1
 		view, _ := keeper.Apply(registry.Snapshot{Instances: list, Revision: 1}, time.Now())
 		c.pool.Update(view)
 		return
@@ -306,7 +308,7 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	o.Rule = r
 	made := &o.Call
 	if all.Draws {
-		made.Draw = rand.Uint64() | 1 // never 0
+		made.Draw = rand.Uint32() | 1 // never 0
 	}
 	made.Body, made.Method, made.Kind, made.Codec, made.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
 	made.Route, made.Idempotent = c.usual.route, r.Idempotent
@@ -321,6 +323,9 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	}
 	if b := tandem.BaggageFromContext(ctx); b.Len() > 0 {
 		c.carryBaggage(b, made)
+	}
+	if made.Keyed && (c.alone || made.Pin != "") {
+		made.SetMetadata(tandem.AttemptsKey, tandem.AttemptsAlone)
 	}
 	if c.usual.hashKey != nil && made.HashKey == "" {
 		made.HashKey = c.usual.hashKey(method, args)
@@ -339,6 +344,8 @@ func (c *Client) chain(o *call.Outgoing) tandem.Func {
 		return noSuchMode
 	case !isClass(&o.Call):
 		return noSuchClass
+	case o.Call.Keyed && wrongKey(&o.Call) != "":
+		return refuseKey
 	}
 	if failmode.Parallel(mode) {
 		o.Share()

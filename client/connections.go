@@ -43,7 +43,7 @@ type Connections struct {
 	//
 	// A silent server is a suspect much earlier, after a second or four round trips. Calls then go
 	// to other instances if there are any; calls that wait for the suspect are made elsewhere if
-	// they are [Idempotent], under [Failover] or [Backup], and the retry budget allows it. Over the
+	// they are [Idempotent] or have a [Key], under [Failover] or [Backup], and the retry budget allows it. Over the
 	// protocols of [WithProtocols] the client knows only what HealthCheck finds: a connection that
 	// has been silent for so long is replaced, and its calls wait until their own deadlines.
 	Silence time.Duration

@@ -182,7 +182,7 @@ func ExampleWithPolicyFrom_zoneSwitch() {
 		tandem.Instance{ID: "b1", Zone: "b"}, tandem.Instance{ID: "c1", Zone: "c"})
 	defer stop()
 	w := write(open)
-	c := dial(w.source(), client.WithZone("a"))
+	c := dial(w.source(), client.WithPolicyFrom(w.source(), "test", client.Self{Zone: "a"}))
 	defer c.Close()
 	for _, text := range []string{open, switched, open} {
 		w.replace(text)
@@ -196,13 +196,13 @@ func ExampleWithPolicyFrom_zoneSwitch() {
 }
 
 // Calls stay in the client's zone, and fail rather than leave it.
-func ExampleWithZone() {
+func ExampleSelf_zone() {
 	const text = `{"routes": [{"name": "same zone", "to": [{"sameZone": true}]}]}`
 	dial, stop := fleet(tandem.Instance{ID: "a1", Zone: "a"}, tandem.Instance{ID: "b1", Zone: "b"})
 	defer stop()
 	w := write(text)
 	for _, zone := range []string{"a", "b", "c"} {
-		c := dial(w.source(), client.WithZone(zone))
+		c := dial(w.source(), client.WithPolicyFrom(w.source(), "test", client.Self{Zone: zone}))
 		w.followed(c, text)
 		fmt.Println(zone, countCalls(c, 100, nothing))
 		check(c.Close())
@@ -214,12 +214,12 @@ func ExampleWithZone() {
 }
 
 // A route for the calls of one service, and what Explain says of a call that it matches.
-func ExampleWithCaller() {
+func ExampleSelf() {
 	p := &policy.Policy{Routes: []policy.Route{
 		{Name: "ann", Match: policy.Match{Metadata: map[string]policy.Text{"user": {Exact: "ann"}}}, To: []policy.Subset{{Version: "2"}}},
 		{Name: "reports", Match: policy.Match{Callers: []string{"reports"}}, To: []policy.Subset{{Group: "batch"}}, Fallback: []policy.Subset{{Version: "1"}}},
 	}}
-	c, stop := one(func(context.Context, *string) (*string, error) { return nil, nil }, client.WithPolicy(p), client.WithCaller("reports"))
+	c, stop := one(func(context.Context, *string) (*string, error) { return nil, nil }, client.WithPolicy(p, client.Self{Caller: "reports"}))
 	defer stop()
 	_ = c.Call(context.Background(), "It.Does", "", nil, client.Instance("mem://it")) // it is connected
 	for _, line := range c.Describe("It.Does").Attempts[0].Route.Lines() {

@@ -13,7 +13,7 @@ import (
 )
 
 // A device authenticates the server that calls it, with the plugin that servers use.
-func ExampleWithServingPlugins() {
+func ExampleServing() {
 	network := transport.NewMemory()
 	srv := server.New(server.WithClients(nil))
 	defer srv.Close()
@@ -27,7 +27,7 @@ func ExampleWithServingPlugins() {
 		return token, nil
 	}))
 	lock, err := client.Dial("mem://home", client.WithTransport("mem", network), client.WithID("lock"),
-		client.WithServingPlugins(owner),
+		client.WithPlugins(client.Serving{owner}),
 		client.WithFunc("Lock.Open", func(ctx context.Context, door *string) (*string, error) {
 			who, _ := auth.Identity[string](ctx)
 			return new(*door + " is open, " + who), nil

@@ -42,8 +42,9 @@ type options struct {
 	compressors         []tandem.Compressor
 	compressAbove       int
 	transports          map[string]tandem.Transport
-	secured             bool        // every connection has TLS
-	tls                 *tls.Config // the configuration if secured; nil for the defaults
+	secured             bool                        // every connection has TLS
+	tls                 *tls.Config                 // the configuration if secured; nil for the defaults
+	tlsFrom             func() (*tls.Config, error) // instead of tls: the configuration of the next connection
 	protocols           []Protocol
 	byProtocol          map[string]Protocol
 	resolvers           map[string]registry.Resolver
@@ -239,7 +240,20 @@ func WithTransport(name string, t tandem.Transport) Option {
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) {
 		o.given.Add("WithTLS")
-		o.tls, o.secured = config, true
+		o.tls, o.tlsFrom, o.secured = config, nil, true
+	}
+}
+
+// WithTLSFrom is [WithTLS] with a configuration that may change: source is called by Dial, and
+// for each connection, so that new certificates and authorities count without a new client.
+// What it returns must not be changed. An error fails the connection, which is tried again later. Of WithTLS
+// and WithTLSFrom the last one counts. Package transport/tlsfiles has a source that follows files.
+func WithTLSFrom(source func() (*tls.Config, error)) Option {
+	return func(o *options) {
+		o.given.Add("WithTLSFrom")
+		if o.want(source != nil, "WithTLSFrom", nil, "a function") {
+			o.tls, o.tlsFrom, o.secured = nil, source, true
+		}
 	}
 }
 
@@ -299,25 +313,6 @@ func WithRoute(r tandem.Route) Option {
 	return func(o *options) {
 		o.given.Add("WithRoute")
 		o.route = &r
-	}
-}
-
-// WithCaller names the service that makes the calls, for the routes of a policy
-// (policy.Match.Callers). Dial requires [WithPolicy] or [WithPolicyFrom] with it.
-func WithCaller(service string) Option {
-	return func(o *options) {
-		o.given.Add("WithCaller")
-		o.self.Caller = service
-	}
-}
-
-// WithZone sets the zone in which the client runs, for the routes of a policy (policy.Match.Zones,
-// policy.Subset.SameZone). Without it, it is the Zone of the policy's balancer. Dial requires
-// [WithPolicy] or [WithPolicyFrom] with it.
-func WithZone(zone string) Option {
-	return func(o *options) {
-		o.given.Add("WithZone")
-		o.self.Zone = zone
 	}
 }
 

@@ -10,11 +10,18 @@ import (
 // package [github.com/tandem-rpc/tandem/plugin] declares, with the order in which they are called.
 // Calls, one-way calls and streams pass them.
 //
-// A value that implements no point makes Dial fail.
+// A value that implements no point, and is not [Serving], makes Dial fail.
 func WithPlugins(plugins ...any) Option {
 	return func(o *options) {
 		o.given.Add("WithPlugins")
-		o.plugins = append(o.plugins, plugins...)
+		for _, p := range plugins {
+			if s, ok := p.(Serving); ok {
+				o.given.Add("WithPlugins: Serving")
+				o.servingPlugins = append(o.servingPlugins, s...)
+			} else {
+				o.plugins = append(o.plugins, p)
+			}
+		}
 	}
 }
 

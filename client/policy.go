@@ -11,12 +11,28 @@ import (
 	"github.com/tandem-rpc/tandem/policy"
 )
 
+// Self is what the routes of a policy match of the client itself.
+type Self struct {
+	Caller string // the service that makes the calls (policy.Match.Callers)
+	// Zone is where the client runs (policy.Match.Zones, policy.Subset.SameZone). Without it, it is the
+	// Zone of the policy's balancer.
+	Zone string
+}
+
 // WithPolicy sets the policy of the client's calls. It overrides the client's options, and a
-// call's own options override it. Changes of p after Dial have no effect.
-func WithPolicy(p *policy.Policy) Option {
+// call's own options override it. Changes of p after Dial have no effect. The last self that is
+// given counts.
+func WithPolicy(p *policy.Policy, self ...Self) Option {
 	return func(o *options) {
 		o.given.Add("WithPolicy")
 		o.fixed = p
+		o.takeSelf(self)
+	}
+}
+
+func (o *options) takeSelf(self []Self) {
+	for _, s := range self {
+		o.self = rules.Self(s)
 	}
 }
 
@@ -27,11 +43,12 @@ func WithPolicy(p *policy.Policy) Option {
 // source is a [policy.Reporter], the client reports the result of each document to it, and
 // again at least every [policy.ReportEvery], under name. An empty name is replaced by one that
 // is made of the host's name, the process's number and a random word, so that no two clients
-// share one.
-func WithPolicyFrom(src policy.Source, name string) Option {
+// share one. The last self that is given counts.
+func WithPolicyFrom(src policy.Source, name string, self ...Self) Option {
 	return func(o *options) {
 		o.given.Add("WithPolicyFrom")
 		o.source, o.name = src, name
+		o.takeSelf(self)
 	}
 }
 

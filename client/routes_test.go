@@ -131,16 +131,6 @@ func TestFallbackWhenTheCanaryStops(t *testing.T) {
 	}
 }
 
-// Options that only routes use need a policy.
-func TestSelfNeedsAPolicy(t *testing.T) {
-	for _, o := range []client.Option{client.WithCaller("shop"), client.WithZone("a")} {
-		if c, err := client.Dial("tcp://127.0.0.1:1", o); err == nil {
-			_ = c.Close()
-			t.Error("Dial took it without a policy")
-		}
-	}
-}
-
 // While the subset has a usable instance, retries and forks do not leave it for an instance of a
 // fallback that is being connected.
 func TestRetriesDoNotLeaveForAConnection(t *testing.T) {

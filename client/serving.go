@@ -15,20 +15,15 @@ type ServiceOption = dispatch.Option
 // SkipUnsuitable leaves out the methods of a service that can't be served.
 func SkipUnsuitable() ServiceOption { return dispatch.WithSkipUnsuitable() }
 
-// WithServingPlugins adds plugins for calls that servers make on this client: to the methods of
-// [WithService] and [WithFunc], and to methods that do not exist. They are plugins of servers,
-// as package [github.com/tandem-rpc/tandem/plugin] documents them; those of plugin/auth, accesslog
-// and ratelimit work here as there. The points of calls, from BeforeRequestHeader to
+// Serving are plugins for [WithPlugins] that are for calls that servers make on this client: to the
+// methods of [WithService] and [WithFunc], and to methods that do not exist. They are plugins of
+// servers, as package [github.com/tandem-rpc/tandem/plugin] documents them; those of plugin/auth,
+// accesslog and ratelimit work here as there. The points of calls, from BeforeRequestHeader to
 // AfterResponse, ForMethod and Panicked are called; the points of connections and of registration
 // are not. The Call's Peer is the server.
 //
 // A value that has none of these makes Dial fail.
-func WithServingPlugins(plugins ...any) Option {
-	return func(o *options) {
-		o.given.Add("WithServingPlugins")
-		o.servingPlugins = append(o.servingPlugins, plugins...)
-	}
-}
+type Serving []any
 
 // serving holds the plugins and the limit of the methods that a client serves.
 type serving struct {
@@ -41,7 +36,7 @@ type serving struct {
 func (s *serving) check() error {
 	for _, p := range s.plugins {
 		if !points.IsOfMethods(p) {
-			return fmt.Errorf("%T implements no point of WithServingPlugins: see BeforeRequestHeader to PerMethod in package plugin", p)
+			return fmt.Errorf("%T implements no point of client.Serving: see BeforeRequestHeader to PerMethod in package plugin", p)
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func lamp(t *testing.T, plugins ...any) tandem.Caller {
 	served := make(chan error, 1)
 	go func() { served <- srv.ServeListener(ln) }()
 	c, err := client.Dial("mem://home", client.WithTransport("mem", network), client.WithID("lamp"),
-		client.WithLogger(slog.New(slog.DiscardHandler)), client.WithServingPlugins(plugins...),
+		client.WithLogger(slog.New(slog.DiscardHandler)), client.WithPlugins(client.Serving(plugins)),
 		client.WithFunc("Lamp.Say", func(_ context.Context, s *string) (*string, error) {
 			if *s == "panic" {
 				panic("on purpose")
@@ -139,8 +139,8 @@ func TestServingAuth(t *testing.T) {
 
 // Dial refuses a value that is no plugin.
 func TestServingPluginsAreChecked(t *testing.T) {
-	_, err := client.Dial("tcp://127.0.0.1:1", client.WithServingPlugins(42))
-	if err == nil || !strings.Contains(err.Error(), "int implements no point of WithServingPlugins") {
+	_, err := client.Dial("tcp://127.0.0.1:1", client.WithPlugins(client.Serving{42}))
+	if err == nil || !strings.Contains(err.Error(), "int implements no point of client.Serving") {
 		t.Errorf("got %v", err)
 	}
 }

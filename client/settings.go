@@ -86,8 +86,6 @@ func (o *options) listAttempts(l *settings.List) {
 	l.Add("WithRoute", route)
 	l.Add("WithBaggage", o.baggage.text())
 	l.Add("WithHashKey", settings.Switch(o.hashKey != nil))
-	l.Add("WithCaller", cmp.Or(o.self.Caller, "none"))
-	l.Add("WithZone", cmp.Or(o.self.Zone, "none"))
 }
 
 func (o *options) listConnections(l *settings.List) {
@@ -98,6 +96,7 @@ func (o *options) listConnections(l *settings.List) {
 	l.Add("WithConnections: Silence", o.silence)
 	l.Add("WithConnections: StreamWindow", o.streamWindow)
 	l.Add("WithTLS", settings.Switch(o.secured))
+	l.Add("WithTLSFrom", settings.Switch(o.tlsFrom != nil))
 	l.Add("WithTransport", keys(o.transports))
 	l.Add("WithProtocols", settings.Names(o.protocols, Protocol.Name))
 }
@@ -113,10 +112,17 @@ func (o *options) listMessages(l *settings.List) {
 func (o *options) listDiscovery(l *settings.List) {
 	l.Add("WithResolver", keys(o.resolvers))
 	l.Add("WithSnapshots", settings.Bound(o.snapshots))
-	l.Add("WithPolicy", settings.Switch(o.fixed != nil))
-	source := "none"
+	self := ""
+	if o.self != (rules.Self{}) {
+		self = fmt.Sprintf(", calls of %s in zone %s", cmp.Or(o.self.Caller, "no service"), cmp.Or(o.self.Zone, "unknown"))
+	}
+	fixed, source := settings.Switch(o.fixed != nil), "none"
+	if o.fixed != nil {
+		fixed += self
+	}
+	l.Add("WithPolicy", fixed)
 	if o.source != nil {
-		source = fmt.Sprintf("%T as %s", o.source, o.name)
+		source = fmt.Sprintf("%T as %s%s", o.source, o.name, self)
 	}
 	l.Add("WithPolicyFrom", source)
 }
@@ -128,7 +134,7 @@ func (o *options) listExtensions(l *settings.List) {
 	l.Add("WithLogger", settings.Switch(o.logger != nil))
 	l.Add("WithService", settings.Bound(strings.Join(o.services, ", ")))
 	l.Add("WithFunc", settings.Bound(strings.Join(o.funcs, ", ")))
-	l.Add("WithServingPlugins", settings.Types(o.servingPlugins))
+	l.Add("WithPlugins: Serving", settings.Types(o.servingPlugins))
 	l.Add("WithID", settings.Bound(o.id))
 }
 

@@ -66,7 +66,7 @@ func TestEveryOptionIsASetting(t *testing.T) {
 		if s.From != "default" || s.Value == "" {
 			t.Errorf("without options: %+v", s)
 		}
-		if name, _, _ := strings.Cut(s.Name, ":"); name != "Idempotent" {
+		if name, _, _ := strings.Cut(s.Name, ":"); name != "Idempotent" && name != "Routes" {
 			names = append(names, name)
 		}
 	}
@@ -80,6 +80,7 @@ func TestEveryOptionIsASetting(t *testing.T) {
 func TestGivenSettings(t *testing.T) {
 	none := func(next tandem.Func) tandem.Func { return next }
 	c := dial(t, "mem://127.0.0.1:1", client.WithTransport("mem", transport.NewMemory()), client.WithTLS(&tls.Config{ServerName: "secret"}),
+		client.WithTLSFrom(func() (*tls.Config, error) { return &tls.Config{ServerName: "secret"}, nil }),
 		client.WithResolver("memory", registry.NewMemory()), client.WithSnapshots(t.TempDir()), client.WithBalancer(balance.Maglev()),
 		client.WithEjection(&client.Ejection{Breaker: resilience.BreakerConfig{Pause: time.Minute}}), client.WithBreaker(resilience.BreakerConfig{MinCalls: 7}),
 		client.WithRoute(tandem.Route{Version: "2"}), client.WithBaggage(client.Baggage{Keys: []string{"a"}, Target: client.Trusted}), client.WithHashKey(func(string, any) string { return "" }), client.WithFailMode(client.Failover), client.WithRetries(3),
@@ -93,12 +94,12 @@ func TestGivenSettings(t *testing.T) {
 		client.WithConnections(client.Connections{
 			PerInstance: 2, Timeout: time.Second, Backoff: time.Second, HealthCheck: time.Minute, Silence: time.Minute, StreamWindow: 1 << 17,
 		}),
-		client.WithThrottle(nil), client.WithWait(0), client.WithPolicy(new(policy.Policy)), client.WithID("me"), client.WithProtocols(), client.WithPlugins(),
-		client.WithServingPlugins(), client.WithPolicyFrom(newDesk(), "it"),
+		client.WithThrottle(nil), client.WithWait(0), client.WithPolicy(new(policy.Policy)), client.WithID("me"), client.WithProtocols(), client.WithPlugins(client.Serving{}),
+		client.WithPolicyFrom(newDesk(), "it"),
 	)
 	all := settingsOf(t, c, "")
 	for _, s := range all {
-		if s.From != "option" && s.Name != "Idempotent" {
+		if s.From != "option" && s.Name != "Idempotent" && s.Name != "Routes" {
 			t.Errorf("given: %+v", s)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +85,57 @@ func TestTLSOnEveryTransport(t *testing.T) {
 		c := dial(t, "mem://localhost", opts...)
 		if err := c.Call(t.Context(), "Test.Echo", &[]byte{1}, new([]byte)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Each connection has the configuration of its moment. An error, or a configuration that can't work, is an error of
+// Dial at first, and of connections later; the client recovers from it.
+func TestTLSFromIsAskedForEachConnection(t *testing.T) {
+	oldTLS, oldTrust := testcert.Pair(t, "localhost")
+	newTLS, newTrust := testcert.Pair(t, "localhost")
+	mem := transport.NewMemory()
+	serveOn(t, transport.TLS(mem, oldTLS), "localhost", methods)
+	var mu sync.Mutex
+	config, failed := oldTrust, error(nil)
+	set := func(c *tls.Config, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		config, failed = c, err
+	}
+	source := func() (*tls.Config, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return config, failed
+	}
+	opts := []client.Option{client.WithTransport("mem", mem), client.WithTLSFrom(source), client.WithWait(300 * time.Millisecond)}
+	set(nil, errors.New("no files"))
+	if _, err := client.Dial("mem://localhost", opts...); tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), "WithTLSFrom: no files") {
+		t.Errorf("Dial: %v", err)
+	}
+	if _, err := client.Dial("mem://localhost", client.WithTLSFrom(nil)); err == nil {
+		t.Error("a nil source was accepted")
+	}
+	ask := func(c *client.Client) error {
+		_, err := client.Invoke[[]byte](t.Context(), c, "Test.Echo", []byte("x"))
+		return err
+	}
+	set(oldTrust, nil)
+	c := dial(t, "mem://localhost", opts...)
+	if err := ask(c); err != nil {
+		t.Fatal(err)
+	}
+	other := transport.NewMemory()
+	serveOn(t, transport.TLS(other, newTLS), "localhost", methods)
+	opts[0] = client.WithTransport("mem", other)
+	d := dial(t, "mem://localhost", opts...)
+	if err := ask(d); tandem.CodeOf(err) != tandem.Unavailable {
+		t.Errorf("a server that is not trusted: %v", err)
+	}
+	set(newTrust, nil)
+	for end := time.Now().Add(20 * time.Second); ask(d) != nil; {
+		if time.Now().After(end) {
+			t.Fatal("the new configuration is not used")
 		}
 	}
 }

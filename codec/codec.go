@@ -47,9 +47,12 @@ const MaxDepth = 64
 //   - [tandem.Args] and [tandem.Results] are packed: their number as an
 //     unsigned varint (see encoding/binary), then each value's length as an
 //     unsigned varint and its encoding by c.
+//   - A [*tandem.Encoded] is appended as it says.
 //   - Everything else is encoded by c alone.
 func Append(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
+	case *tandem.Encoded:
+		return v.Append(dst, func(dst []byte, v any) ([]byte, error) { return Append(c, dst, v) })
 	case tandem.Args:
 		return appendPacked(c, dst, v)
 	case tandem.Results:

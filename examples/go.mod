@@ -9,6 +9,7 @@ replace (
 	github.com/tandem-rpc/tandem/registry/consul => ../registry/consul
 	github.com/tandem-rpc/tandem/registry/etcd => ../registry/etcd
 	github.com/tandem-rpc/tandem/registry/zookeeper => ../registry/zookeeper
+	github.com/tandem-rpc/tandem/stores => ../stores
 	github.com/tandem-rpc/tandem/telemetry => ../telemetry
 )
 
@@ -19,6 +20,7 @@ require (
 	github.com/tandem-rpc/tandem v0.0.0
 	github.com/tandem-rpc/tandem/compat/rpcx/registries v0.0.0
 	github.com/tandem-rpc/tandem/grpcbridge v0.0.0
+	github.com/tandem-rpc/tandem/stores v0.0.0
 	github.com/tandem-rpc/tandem/telemetry v0.0.0
 	go.opentelemetry.io/otel/sdk v1.47.0
 	google.golang.org/grpc v1.85.0
@@ -31,6 +33,7 @@ require (
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
+	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/fatih/color v1.19.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
@@ -50,12 +53,14 @@ require (
 	github.com/hashicorp/golang-lru v1.0.2 // indirect
 	github.com/hashicorp/serf v0.10.4 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
-	github.com/mattn/go-isatty v0.0.22 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mitchellh/go-homedir v1.1.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/tandem-rpc/tandem/registry/consul v0.0.0 // indirect
 	github.com/tandem-rpc/tandem/registry/etcd v0.0.0 // indirect
 	github.com/tandem-rpc/tandem/registry/zookeeper v0.0.0 // indirect
@@ -77,6 +82,10 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	modernc.org/libc v1.80.1 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+	modernc.org/sqlite v1.62.0 // indirect
 )
 
 require (

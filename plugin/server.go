@@ -97,7 +97,8 @@ type AfterRequestBody interface {
 }
 
 // BeforeResponse is a plugin that sees the response before it is encoded: the reply, or the
-// error, which may be another plugin's refusal. For a stream it sees each message that is sent,
+// error, which may be another plugin's refusal. A reply that package once repeats is a
+// *tandem.Encoded. For a stream it sees each message that is sent,
 // and at the end a nil reply with the stream's error. An error that it returns replaces the
 // response. It never runs for several replies of a stream at once.
 type BeforeResponse interface {

@@ -48,8 +48,8 @@ type Route struct {
 type Match struct {
 	// Methods are names, "Service.Method", or all that begin alike: "Service.*", "Service.get*".
 	Methods  []string        `json:"methods,omitempty"`
-	Callers  []string        `json:"callers,omitempty"`  // names of calling services: client.WithCaller
-	Zones    []string        `json:"zones,omitempty"`    // zones of the client: client.WithZone, else the balancer's
+	Callers  []string        `json:"callers,omitempty"`  // names of calling services: client.Self
+	Zones    []string        `json:"zones,omitempty"`    // zones of the client: client.Self, else the balancer's
 	Versions []string        `json:"versions,omitempty"` // versions that the call's tandem.Route names
 	Lanes    []string        `json:"lanes,omitempty"`    // values of the tag lane in the call's tandem.Route
 	Metadata map[string]Text `json:"metadata,omitempty"` // by key in lower case; its first value counts

@@ -122,18 +122,35 @@ func matchers(protocols []Protocol) []sniff.Matcher {
 	return list
 }
 
-// offered returns a copy of a TLS configuration with the protocols' names for ALPN.
+// offered returns a copy of a TLS configuration with the protocols' names for ALPN, also in the
+// configurations that it has for single clients.
 func offered(config *tls.Config, protocols []Protocol) *tls.Config {
-	config = config.Clone()
+	var names []string
 	for _, p := range protocols {
-		a, ok := p.(ALPN)
-		if !ok {
-			continue
+		if a, ok := p.(ALPN); ok {
+			names = append(names, a.NextProtos()...)
 		}
-		for _, name := range a.NextProtos() {
-			if !slices.Contains(config.NextProtos, name) {
-				config.NextProtos = append(config.NextProtos, name)
+	}
+	config = withNames(config, names)
+	if inner := config.GetConfigForClient; inner != nil {
+		config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			of, err := inner(hello)
+			if of == nil || err != nil {
+				return nil, err
 			}
+			return withNames(of, names), nil
+		}
+	}
+	return config
+}
+
+// withNames returns a copy of a TLS configuration with those names for ALPN after its own.
+func withNames(config *tls.Config, names []string) *tls.Config {
+	config = config.Clone()
+	config.NextProtos = slices.Clip(config.NextProtos) // the copy shares its memory
+	for _, name := range names {
+		if !slices.Contains(config.NextProtos, name) {
+			config.NextProtos = append(config.NextProtos, name)
 		}
 	}
 	return config

@@ -59,6 +59,8 @@ func exitCode(err error) int {
 		return exitRefused
 	case errors.As(err, new(thresholdError)):
 		return exitThreshold
+	case errors.As(err, new(deniedError)):
+		return exitCall + int(tandem.PermissionDenied)
 	case errors.As(err, &call):
 		return exitCall + int(call.Code)
 	}

@@ -21,6 +21,7 @@ import (
 // trialFlags are the flags of tandem policy test.
 type trialFlags struct {
 	access   accessFlags
+	authz    authzFlags
 	route    tandem.Route
 	tags     []string
 	metadata []string
@@ -36,20 +37,22 @@ func newPolicyTest(sh *shell) *cobra.Command {
 	var f trialFlags
 	cmd := &cobra.Command{
 		Use:   "test [flags] POLICY TARGET METHOD…",
-		Short: "say where calls would go under a policy, and why, without making any",
+		Short: "say where calls would go under a policy, or if rules allow a call, and why",
 		Long: "POLICY is a file (JSON, or YAML by its name; - is standard input), a document of a registry, or none.\n" +
 			"It connects to the instances, as a client does, so that those which can't be reached are known. What\n" +
 			"depends on earlier calls, such as latencies and breakers, is as in a new client.\n\n" +
 			"With --samples in place of METHOD it says what share of such calls would go where and, with\n" +
 			"--against, what share would move. A line: {\"method\": \"Cart.Add\", \"metadata\": {\"user\": \"ann\"},\n" +
-			"\"count\": 20}; the other fields are hashKey, version, group, tags, caller and zone.",
+			"\"count\": 20}; the other fields are hashKey, version, group, tags, caller and zone. With --authz it\n" +
+			"says if rules let --caller call --method, with --claim PATH=VALUE, --tenant, --issuer; else exit code 17.",
 		Example: "tandem policy test --tag lane=blue policy.yaml etcd://h1:2379/shop/Cart Cart.Add",
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if f.samples != "" {
+		f.authz.caller = f.self.Caller
+		if f.samples != "" && f.authz.file == "" {
 			return wantArgs(2, 2)(cmd, args)
 		}
-		return wantArgs(3, -1)(cmd, args)
+		return f.authz.args(cmd, args)
 	}
 	p := outputFlag(sh, cmd)
 	none := func(context.Context, []string) completions { return nil }
@@ -58,18 +61,22 @@ func newPolicyTest(sh *shell) *cobra.Command {
 	set := cmd.Flags()
 	set.StringVar(&f.route.Version, "version", "", "the calls want instances of this version")
 	set.StringVar(&f.route.Group, "group", "", "the calls want instances of this group")
-	set.StringArrayVar(&f.tags, "tag", nil, "the calls want instances with this tag, `name=value`; may be repeated")
+	set.StringArrayVar(&f.tags, "tag", nil, "the calls want this tag, `name=value`; may be repeated")
 	set.BoolVar(&f.route.Force, "force-tags", false, "the calls fail rather than go to instances without the tags")
 	set.StringArrayVarP(&f.metadata, "metadata", "H", nil, "`key=value` that the calls send; may be repeated")
 	set.StringVar(&f.hashKey, "hash-key", "", "key for balancers that hash")
 	set.StringVar(&f.pin, "instance", "", "the calls want the instance with this `ID`")
 	set.DurationVar(&f.wait, "wait", 3*time.Second, "how long to wait until all instances are connected")
-	set.StringVar(&f.self.Caller, "caller", "", "the `service` that makes the calls, for routes")
+	set.StringVar(&f.self.Caller, "caller", "", "the `service` or person that makes the calls")
 	set.StringVar(&f.self.Zone, "zone", "", "the zone that the calls come from, for routes")
-	set.StringVar(&f.samples, "samples", "", "a `file` of calls, one in each line as JSON; - is standard input")
+	set.StringVar(&f.samples, "samples", "", "a `file` of calls, a line of JSON each; - is standard input")
 	set.StringVar(&f.against, "against", "", "the `policy` now, to compare the calls of --samples with")
+	f.authz.add(set)
 	f.access.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.authz.file != "" {
+			return f.authz.run(sh, p, f.metadata)
+		}
 		run := f.run
 		if f.samples != "" {
 			run = f.runSamples
@@ -173,7 +180,7 @@ func (f *trialFlags) client(at *place, list []tandem.Instance, pol *policy.Polic
 	}
 	dial = append(dial, client.WithResolver("listed", fixedList(list)))
 	if version != "" {
-		dial = append(dial, client.WithPolicy(pol), client.WithCaller(from.Caller), client.WithZone(from.Zone))
+		dial = append(dial, client.WithPolicy(pol, client.Self{Caller: from.Caller, Zone: from.Zone}))
 	}
 	return client.Dial("listed://instances", dial...)
 }

@@ -32,6 +32,7 @@ type cell struct {
 	Chain       bool                        // each server calls the next; only the last one has the burden
 	Balanced    bool                        // the client connects through a TCP load balancer
 	Registry    string                      // kind of the registry that lists the servers; none by default
+	Store       string                      // kind of the store in which the servers keep the records of keyed calls; none by default
 	Before      func(r *rig, p *plan) error // runs after the servers have started and before the client starts
 	Load        plan
 	Link        link                     // applies from the beginning, in all arms except the control arm
@@ -45,7 +46,7 @@ type cell struct {
 
 // cells returns all cells in the order of the report.
 func cells(s settings) []cell {
-	return slices.Concat(stopCells(), holeCells(), restartCells(), crashCells(s.fast), linkCells(), uploadCells(),
+	return slices.Concat(stopCells(), holeCells(), restartCells(), crashCells(s.fast), onceCells(s.fast), linkCells(), uploadCells(),
 		streamCells(), crowdCells(s.soak), herdCells(), registryCells(), collapseCells(), clockCells(), overloadCells(s.fast))
 }
 

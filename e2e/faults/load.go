@@ -23,6 +23,7 @@ const (
 	variantStream  = "stream" // a stream of 2 s; rpcx makes a unary call instead
 	variantCancel  = "cancel" // cancelled by its caller after 1 ms
 	variantQuick   = "quick"  // to a second method, which is not overloaded
+	variantKeyed   = "keyed"  // with a key, and Failover
 	variantGreedy  = "greedy" // all made by the first of several clients; the others make the other calls
 )
 
@@ -41,6 +42,7 @@ type plan struct {
 	Clients   int    // number of clients, which take turns and have their own connections; 0 means 1
 	Sources   bool   // each client dials from its own address, see sourceAddr
 	Client    int    // index of this client
+	Retries   int    // most retries of a call, with a budget for one of each call; 0 for the system's defaults
 	Stalls    int    // streams that the client opens at the start and does not read from
 
 	Overload float64 // load as a multiple of the server's capacity, see load.overload; if 0, Rate applies

@@ -115,6 +115,8 @@ const howMeasured = `- Calls begin on a fixed schedule, which does not wait for 
 - nftables drops packets, NFQUEUE delays and reorders them, and tbf limits links, so the kernel's own retransmission handles these faults.
 - Cells for which the congestion control matters run with cubic and with bbr.
 - The cells clock-… step the clocks of processes, not the machine's clock: their binary is built with a time.Now that adds an offset.
+- In the cells once-… every call has a key, and the client retries it up to ten times. In once-sql the handler records its execution in the
+  transaction that has the call's record, so a row that was committed counts. A failed call of once-redis is undecided: see docs/howto/once.md.
 - grpc-go and rpcx do not run in the cells with registries: their registry clients are other software. rpcx has no streams.
 - Nacos is not in the lab: its server needs half a minute to start and 1 GB of memory. make test-nacos tests it. The tests of package registry cover outages of DNS.
 - The plots in arms.md show, for each second, the slowest of the calls that began in it, and a cross if one of them failed.

@@ -77,8 +77,11 @@ func processorsOf(client bool) string {
 func (r *rig) startServer(i int) (*process, error) {
 	log := filepath.Join(r.dir, fmt.Sprintf("server%d.log", i))
 	plan := serverPlan{
-		System: r.arm.System, Addr: serverAddr(i) + ":9000", Journal: serverJournal(r.dir, i),
+		System: r.arm.System, Number: i, Addr: serverAddr(i) + ":9000", Journal: serverJournal(r.dir, i),
 		Registry: r.registryTarget(), Slowness: 1, MaxAge: r.cell.MaxAge, Burden: r.cell.Burden, Spoil: r.settings.spoil,
+	}
+	if r.store != nil {
+		plan.Store = r.store.target
 	}
 	if i == 0 && r.cell.Slow > 0 && !r.arm.Control {
 		plan.Slowness = r.cell.Slow

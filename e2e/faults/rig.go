@@ -22,6 +22,7 @@ type rig struct {
 	dir      string
 	servers  []*process
 	registry *registryServer // nil without one
+	store    *storeServer    // nil without one
 	relay    *process        // nil without a TCP load balancer
 	client   *process
 	result   *armResult
@@ -57,8 +58,8 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, lane int, res *armResul
 		return err
 	}
 	hosts := c.Instances
-	if c.Registry != "" || c.Balanced {
-		hosts++ // for the registry or the TCP load balancer
+	if c.Registry != "" || c.Balanced || c.Store != "" {
+		hosts++ // for the registry, the TCP load balancer or the store
 	}
 	net, err := newNetwork(lane, hosts, a.CC)
 	if err != nil {
@@ -116,13 +117,21 @@ func (r *rig) prepare(c cell) (err error) {
 	return err
 }
 
-// startServers starts the registry, if the cell has one, and the servers.
+// startServers starts the registry and the store, if the cell has them, and the servers.
 func (r *rig) startServers(c cell) (err error) {
 	if c.Registry != "" {
 		if r.registry, err = newRegistryServer(c.Registry, r.net.host(c.Instances), serverAddr(c.Instances), r.dir); err != nil {
 			return err
 		}
 		if err := r.registry.start(); err != nil {
+			return err
+		}
+	}
+	if c.Store != "" {
+		if r.store, err = newStoreServer(c.Store, r.net.host(c.Instances), serverAddr(c.Instances), r.dir); err != nil {
+			return err
+		}
+		if err := r.store.start(); err != nil {
 			return err
 		}
 	}
@@ -252,6 +261,11 @@ func (r *rig) collect(p plan) (err error) {
 			return err
 		}
 	}
+	if r.store != nil {
+		if err := r.store.readExecutions(r.ctx, r.result.ran); err != nil {
+			return err
+		}
+	}
 	if r.result.capacity > 0 && !r.arm.Control {
 		r.provef("goodput %d %% of the capacity; %d %% of the calls succeeded from %v after the overload on", r.result.goodput(), r.result.recovered(), overloadRecover)
 	}
@@ -268,6 +282,9 @@ func (r *rig) end() {
 	}
 	if r.registry != nil {
 		r.registry.kill()
+	}
+	if r.store != nil {
+		r.store.remove()
 	}
 	if r.relay != nil {
 		r.relay.kill()

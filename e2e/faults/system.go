@@ -39,6 +39,7 @@ func appendRequest(id uint64, work time.Duration, size int) []byte {
 // handler implements the methods, in the same way for every system.
 type handler struct {
 	journal  journal
+	number   int     // of the server
 	slowness int     // factor on the duration that the request asks for
 	burden   *burden // work that it does instead of sleeping; nil to sleep
 	spoil    string  // error to make with every 50th call, see -spoil; none if empty
@@ -122,8 +123,10 @@ type caller interface {
 // serverPlan says what a server process does. The lab passes it as JSON in an argument.
 type serverPlan struct {
 	System   string
+	Number   int // of the server
 	Addr     string
 	Journal  string
+	Store    string        // target of the store of keyed calls; none if empty
 	Registry string        // target of the registry in which it registers; none if empty
 	Slowness int           // factor on the duration of its handlers
 	Spoil    string        // error that the handler makes, see -spoil; none if empty
@@ -146,7 +149,7 @@ func serveRole(args []string) error {
 	if err != nil {
 		return err
 	}
-	h := handler{journal: j, slowness: p.Slowness, burden: newBurden(p.Burden), spoil: p.Spoil}
+	h := handler{journal: j, number: p.Number, slowness: p.Slowness, burden: newBurden(p.Burden), spoil: p.Spoil}
 	if p.Next != "" {
 		if h.next, err = dialSystem(plan{System: p.System, Addrs: []string{p.Next}}); err != nil {
 			return err

@@ -2,17 +2,22 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/once"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/stores/sqlstore"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
@@ -42,8 +47,19 @@ func serveTandem(p serverPlan, h handler) (backend, error) {
 		}
 		opts = append(opts, server.WithRegistrar(list, tandem.Instance{}))
 	}
+	if p.Store != "" {
+		keeping, err := onceServing(p.Store)
+		if err != nil {
+			return backend{}, err
+		}
+		opts = append(opts, keeping)
+	}
 	srv := server.New(opts...)
 	err := server.Handle(srv, echoMethod, func(ctx context.Context, request *[]byte) (*[]byte, error) {
+		if tx, ok := sqlstore.Tx(ctx); ok {
+			answer, err := h.inTransaction(ctx, tx, *request)
+			return &answer, err
+		}
 		answer, err := h.serve(ctx, *request)
 		return &answer, err
 	})
@@ -111,6 +127,9 @@ func dialTandem(p plan) (caller, error) {
 	if p.Sources {
 		opts = append(opts, client.WithTransport("tcp", sourced{transport.TCP(), net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(sourceAddr(p.Client))}}}))
 	}
+	if p.Retries > 0 {
+		opts = append(opts, client.WithFailMode(client.Failover), client.WithRetries(p.Retries), client.WithAttempts(client.Attempts{Budget: &policy.Budget{Share: 1, PerSecond: int(p.Rate)}}))
+	}
 	if p.Snapshots != "" {
 		opts = append(opts, client.WithSnapshots(p.Snapshots))
 	}
@@ -142,6 +161,10 @@ func (c tandemCaller) call(ctx context.Context, variant string, request []byte) 
 	method := echoMethod
 	if variant == variantQuick {
 		method, variant = quickMethod, variantDefault
+	}
+	if variant == variantKeyed {
+		opts = append(opts, client.Key("call-"+strconv.FormatUint(binary.BigEndian.Uint64(request), 10)))
+		variant = "failover"
 	}
 	mode, safe := strings.CutSuffix(variant, variantSafe)
 	if safe {
@@ -196,6 +219,9 @@ func failModes() map[string]tandem.FailMode {
 }
 
 func (tandemCaller) verdict(err error) (string, bool) {
+	if once.ReasonOf(err) == once.Undecided {
+		return codeUndecided, !tandem.MayHaveExecuted(err)
+	}
 	return tandem.CodeOf(err).String(), !tandem.MayHaveExecuted(err)
 }
 

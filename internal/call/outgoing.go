@@ -5,7 +5,10 @@ package call
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -219,11 +222,26 @@ func (o *Outgoing) Encode(v any) error {
 		return refused(tandem.InvalidArgument, "arguments of %s: %v", o.Call.Method, err)
 	}
 	o.message.B, o.packed = b, false
+	if o.Call.Keyed {
+		o.fingerprint(b)
+	}
 	_, o.several = v.(tandem.Args)
 	if o.Call.Compressor == "" || len(b) < o.env.CompressAbove() {
 		return nil
 	}
 	return o.compress()
+}
+
+// fingerprint adds the fingerprint of a keyed call's request to its metadata, unless it has one: the
+// encoding of a retry may differ.
+func (o *Outgoing) fingerprint(message []byte) {
+	if o.Call.Metadata.Get(tandem.FingerprintKey) != "" {
+		return
+	}
+	sum := sha256.New()
+	_, _ = io.WriteString(sum, o.Call.Codec+"\x00") // a hash does not fail
+	_, _ = sum.Write(message)
+	o.Call.SetMetadata(tandem.FingerprintKey, base64.RawURLEncoding.EncodeToString(sum.Sum(nil)))
 }
 
 // Size returns how many bytes of memory the encoded arguments hold; 0 while there are none.

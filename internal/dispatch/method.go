@@ -92,9 +92,18 @@ func (m *Method) onlyFitting() tandem.Func {
 			return wrongKind(name, streaming)
 		case proto && call.Codec == gobCodec:
 			return notInGob(name)
+		case !call.Keyed && call.IsKeyed():
+			return notKept(name)
 		}
 		return f(ctx, call)
 	}
+}
+
+// notKept returns the error of a call with a key that no plugin has taken care of: its caller
+// retries it although it may have run.
+func notKept(name string) error {
+	return notExecuted(tandem.Errorf(tandem.Unimplemented, "method %s was called with a key, and nothing here runs calls with a key once: "+
+		"give the server the plugin of package once", name))
 }
 
 func wrongKind(name string, streaming bool) error {

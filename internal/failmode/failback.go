@@ -68,7 +68,7 @@ func (m *Modes) failback(next tandem.Func) tandem.Func {
 func retryableLater(call *tandem.Call, err error) bool {
 	e := tandem.AsError(err)
 	return retryable(call, err) ||
-		e.Code == tandem.DeadlineExceeded && e.RetryAfter >= 0 && (call.Idempotent || !tandem.MayHaveExecuted(err))
+		e.Code == tandem.DeadlineExceeded && e.RetryAfter >= 0 && (repeatable(call) || !tandem.MayHaveExecuted(err))
 }
 
 // postpone queues the call, or returns an error that says why it does not.
@@ -125,6 +125,9 @@ func (m *Modes) attemptLater(p *postponed, n int) {
 	attempt := p.out.Call.Clone()
 	attempt.Attempt += n
 	attempt.Deadline = time.Now().Add(p.allowed)
+	if p.ran {
+		again(attempt)
+	}
 	err := p.next(m.cfg.Life.Context(), attempt)
 	attempt.End(err)
 	p.out.Call.Trailer, p.out.Call.Peer, p.err = attempt.Trailer, attempt.Peer, err

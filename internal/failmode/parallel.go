@@ -41,6 +41,9 @@ func (r *parallelCall) start(instance string) {
 	if instance != "" {
 		attempt.Pin = instance
 	}
+	if r.begun > 0 {
+		again(attempt)
+	}
 	r.begun++
 	r.running++
 	go func() {

@@ -13,13 +13,12 @@ import (
 // retry makes attempts, each on its own copy of the call, until one succeeds, an error may not
 // be retried, or attempts, time or budget run out. Before each retry it calls the function again,
 // which prepares the retry, or returns false to stop. elsewhere says that retries go to other
-// instances: then an attempt at an idempotent call need not wait for a suspect instance.
-func (m *Modes) retry(next tandem.Func, elsewhere bool, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
+// instances: then an attempt at a repeatable call need not wait for a suspect instance.
+func (m *Modes) retry(next tandem.Func, elsewhere bool, prepare func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		for failures, ran := 0, false; ; failures++ {
-			attempt := call.Clone()
-			attempt.Attempt = call.Attempt + failures
-			if elsewhere && call.Idempotent {
+			attempt := nextAttempt(call, failures, ran)
+			if elsewhere && repeatable(call) {
 				m.letMove(ctx, call, failures)
 			}
 			err := next(ctx, attempt)
@@ -45,11 +44,22 @@ func (m *Modes) retry(next tandem.Func, elsewhere bool, again func(ctx context.C
 			if giveUp := m.takeRetry(call, err, failures); giveUp != nil {
 				return noting(giveUp, ran)
 			}
-			if !pool.Sleep(ctx, pushback(err)) || !again(ctx, call, failures) {
+			if !pool.Sleep(ctx, pushback(err)) || !prepare(ctx, call, failures) {
 				return noting(err, ran)
 			}
 		}
 	}
+}
+
+// nextAttempt returns the call's copy for the attempt after so many failures. ran says that one of
+// those may have been executed.
+func nextAttempt(call *tandem.Call, failures int, ran bool) *tandem.Call {
+	attempt := call.Clone()
+	attempt.Attempt = call.Attempt + failures
+	if ran {
+		again(attempt)
+	}
+	return attempt
 }
 
 // letMove sets whether the next attempt may be given up while its instance is suspect: only if
@@ -114,7 +124,7 @@ func servesRetry(ctx context.Context) bool {
 // pushback returns how long the server asks to wait before a retry; 0 if it does not ask.
 func pushback(err error) time.Duration { return max(0, tandem.AsError(err).RetryAfter) }
 
-// retryable reports whether a retry may succeed and is safe: the call is idempotent, or is known not
+// retryable reports whether a retry may succeed and is safe: the call is repeatable, or is known not
 // to have run.
 func retryable(call *tandem.Call, err error) bool {
 	e := tandem.AsError(err)
@@ -122,9 +132,21 @@ func retryable(call *tandem.Call, err error) bool {
 	case e.RetryAfter < 0:
 		return false
 	case e.Code == tandem.Unavailable, e.Code == tandem.ResourceExhausted, errors.Is(err, errAttemptTimeout):
-		return call.Idempotent || !tandem.MayHaveExecuted(err)
+		return repeatable(call) || !tandem.MayHaveExecuted(err)
 	}
 	return false
+}
+
+// repeatable reports whether the call may be retried although an attempt may have run: a second
+// execution does no harm, or the server runs the call at most once for its key.
+func repeatable(call *tandem.Call) bool { return call.Idempotent || call.Keyed }
+
+// again says in an attempt at a keyed call that an earlier attempt may have run, or that one
+// runs in parallel. The attempt must have metadata of its own.
+func again(attempt *tandem.Call) {
+	if attempt.Keyed && !attempt.HasAttempts(tandem.AttemptsAgain) {
+		attempt.Metadata.Add(tandem.AttemptsKey, tandem.AttemptsAgain)
+	}
 }
 
 // hasTime reports whether the call has more time left than pause.

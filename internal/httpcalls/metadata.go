@@ -27,7 +27,12 @@ func IsOwn(name string) bool { return own[name] }
 // IsReserved reports whether a header field, in lower case, is tandem's own (see
 // [tandem.Metadata]).
 func IsReserved(name string) bool {
-	return strings.HasPrefix(name, "tandem-") && name != tandem.CriticalityKey
+	return strings.HasPrefix(name, "tandem-") && !travels[name]
+}
+
+// travels are the reserved names that are metadata of calls.
+var travels = map[string]bool{
+	tandem.CriticalityKey: true, tandem.KeyKey: true, tandem.FingerprintKey: true, tandem.AttemptsKey: true,
 }
 
 // IsName reports whether a name can stand in a header: RFC 9110's token.

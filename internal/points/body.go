@@ -53,7 +53,11 @@ func (b *pointBody) refuse(err error) error {
 func (b *pointBody) Encode(v any) error { return b.send(v, b.Body.Encode) }
 
 func (b *pointBody) send(v any, encode func(any) error) error {
-	err := eachAfter(b.points.answer, func(to plugin.BeforeResponse) error { return to.BeforeResponse(b.ctx, b.call, v, nil) })
+	reply := v
+	if e, ok := v.(*tandem.Encoded); ok && e.Message == nil {
+		reply = e.Value
+	}
+	err := eachAfter(b.points.answer, func(to plugin.BeforeResponse) error { return to.BeforeResponse(b.ctx, b.call, reply, nil) })
 	if err != nil {
 		return err
 	}

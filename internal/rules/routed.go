@@ -123,7 +123,7 @@ func (r *route) draw(call *tandem.Call) int {
 	if call.Draw == 0 {
 		return r.drawn(rand.Float64())
 	}
-	return r.drawn(unit(call.Draw))
+	return r.drawn(unit(uint64(call.Draw) << 32))
 }
 
 func (r *route) drawn(at float64) int {

@@ -241,7 +241,7 @@ func chosen(r *Rules, call tandem.Call, bad ...string) map[string]int {
 	for range 2000 {
 		c := call
 		if c.Draw == 0 {
-			c.Draw = random.Uint64() | 1
+			c.Draw = random.Uint32() | 1
 		}
 		n := picker.Pick(&c, func(n *balance.Node) bool {
 			return !slices.Contains(bad, n.Instance.ID) && !slices.Contains(c.Exclude, n.Instance.ID)
@@ -335,7 +335,7 @@ func TestWeights(t *testing.T) {
 		t.Errorf("%v, want 5 %% at a2", counts)
 	}
 	for i := range 100 {
-		if counts := chosen(r, tandem.Call{Draw: rand.Uint64() | 1}); len(counts) != 1 {
+		if counts := chosen(r, tandem.Call{Draw: rand.Uint32() | 1}); len(counts) != 1 {
 			t.Fatalf("call %d went to %v", i, counts)
 		}
 	}
@@ -352,7 +352,7 @@ func TestStickyRoute(t *testing.T) {
 		taken := r.routes.routeOf(&call)
 		first := taken.draw(&call)
 		for range 5 {
-			call.Draw = rand.Uint64() | 1
+			call.Draw = rand.Uint32() | 1
 			if again := taken.draw(&call); again != first {
 				t.Fatalf("user %d drew %d, then %d", i, first, again)
 			}
@@ -422,7 +422,7 @@ func TestDecide(t *testing.T) {
 	if got := fmt.Sprint(e.Steps[0].Kept); got != "[a1 b1]" {
 		t.Errorf("kept %s", got)
 	}
-	if why := r.Misrouted(nodesFor(world[1]), &tandem.Call{Method: "A.x", Draw: 1 << 63}); why != `route "rest": none of 1 instances is in the subset "version 1", and the fallbacks, 1, are empty too` {
+	if why := r.Misrouted(nodesFor(world[1]), &tandem.Call{Method: "A.x", Draw: 1 << 31}); why != `route "rest": none of 1 instances is in the subset "version 1", and the fallbacks, 1, are empty too` {
 		t.Error(why)
 	}
 }

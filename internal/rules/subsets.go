@@ -21,7 +21,7 @@ func newSubset(s *policy.Subset, zone string) subset {
 	if s.SameZone {
 		own := *s
 		if own.Zone = zone; zone == "" {
-			none = "the client's zone is not known: see client.WithZone"
+			none = "the client's zone is not known: see client.Self"
 		} else {
 			own.SameZone = false
 		}

@@ -22,19 +22,26 @@ type body struct {
 func (*body) Stream() tandem.MessageStream { return nil }
 
 // Encode encodes the results.
-func (b *body) Encode(v any) error {
-	var err error
+func (b *body) Encode(v any) (err error) {
+	b.result, err = b.encode(v)
+	return err
+}
+
+func (b *body) encode(v any) (result []byte, err error) {
+	if e, ok := v.(*tandem.Encoded); ok {
+		return e.Append(nil, func(_ []byte, v any) ([]byte, error) { return b.encode(v) })
+	}
 	if several, ok := v.(tandem.Args); ok {
 		v = []any(several)
 		if len(several) == 0 {
 			v = nil
 		}
 	}
-	b.result, err = codec.Append(b.codec, nil, v)
-	if err == nil && b.req.old() && isNull(b.result) {
-		b.result = b.empty(v)
+	result, err = codec.Append(b.codec, nil, v)
+	if err == nil && b.req.old() && isNull(result) {
+		result = b.empty(v)
 	}
-	return err
+	return result, err
 }
 
 // nothing is the result of a version 1.0 call that has none. Errors have the result null:

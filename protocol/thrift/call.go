@@ -70,6 +70,9 @@ func (c *call) decode(v any) error {
 
 // Encode encodes the one result that Thrift has.
 func (c *call) Encode(v any) error {
+	if e, ok := v.(*tandem.Encoded); ok {
+		return c.encoded(e)
+	}
 	if several, ok := v.(tandem.Args); ok {
 		if len(several) > 0 {
 			return tandem.Errorf(tandem.Unimplemented, "it has %d results; Thrift has one", len(several))
@@ -80,6 +83,26 @@ func (c *call) Encode(v any) error {
 		return nil
 	}
 	return c.write(apache.REPLY, func(e *encoder) error { return e.success(v, c.declared) })
+}
+
+// encoded writes a result, and shows how it is encoded, or repeats one.
+func (c *call) encoded(e *tandem.Encoded) error {
+	if e.Message == nil {
+		if err := c.Encode(e.Value); err != nil {
+			return err
+		}
+		head := &memory{}
+		to := &encoder{newGuard(c.format, head), &c.conn.types, context.Background()}
+		if err := to.WriteMessageBegin(to.ctx, bareName(c.name), apache.REPLY, c.seq); err != nil {
+			return err
+		}
+		e.Message = append([]byte{}, c.reply[len(head.b):]...) // the head has the number of the request
+		return nil
+	}
+	return c.write(apache.REPLY, func(to *encoder) error {
+		_, err := to.Transport().Write(e.Message)
+		return err
+	})
 }
 
 // write writes a message whose content body writes.

@@ -98,9 +98,21 @@ func (x *exchange) Decode(v any) error {
 
 // Encode encodes the result.
 func (x *exchange) Encode(v any) error {
+	b, err := x.encode(v)
+	if err != nil {
+		return err
+	}
+	x.reply = wrapResponse(b)
+	return nil
+}
+
+func (x *exchange) encode(v any) ([]byte, error) {
+	if e, ok := v.(*tandem.Encoded); ok {
+		return e.Append(nil, func(_ []byte, v any) ([]byte, error) { return x.encode(v) })
+	}
 	if results, several := v.(tandem.Args); several {
 		if len(results) > 1 {
-			return tandem.Errorf(tandem.Unimplemented, "it has %d results, and a method of Java has one", len(results))
+			return nil, tandem.Errorf(tandem.Unimplemented, "it has %d results, and a method of Java has one", len(results))
 		}
 		v = nil
 		if len(results) == 1 {
@@ -111,12 +123,11 @@ func (x *exchange) Encode(v any) error {
 	b, err := encode(v, most)
 	switch {
 	case errors.Is(err, errTooLong):
-		return tandem.Errorf(tandem.ResourceExhausted, "the result has more than %d bytes", most)
+		return nil, tandem.Errorf(tandem.ResourceExhausted, "the result has more than %d bytes", most)
 	case err != nil:
-		return tandem.Errorf(tandem.Internal, "result: %w", err)
+		return nil, tandem.Errorf(tandem.Internal, "result: %w", err)
 	}
-	x.reply = wrapResponse(b)
-	return nil
+	return b, nil
 }
 
 // mostOfResult is the limit of a result in bytes: the larger of the server's and the

@@ -66,6 +66,9 @@ func encode(c tandem.Codec, v any) ([]byte, error) { return appendEncoded(c, nil
 
 // appendEncoded appends a message to dst.
 func appendEncoded(c tandem.Codec, dst []byte, v any) ([]byte, error) {
+	if e, ok := v.(*tandem.Encoded); ok {
+		return e.Append(dst, func(dst []byte, v any) ([]byte, error) { return appendEncoded(c, dst, v) })
+	}
 	several, ok := v.(tandem.Args)
 	switch {
 	case ok && len(several) == 0 && c.Name() == "json":

@@ -269,6 +269,13 @@ func (x *exchange) Encode(v any) (err error) {
 }
 
 func (x *exchange) encode(v any) ([]byte, error) {
+	e, ok := v.(*tandem.Encoded)
+	switch {
+	case ok && x.route != nil && x.route.Result != nil:
+		return nil, tandem.Errorf(tandem.Unimplemented, "the result of a route that selects a part of a message can't be repeated")
+	case ok:
+		return e.Append(nil, func(_ []byte, v any) ([]byte, error) { return x.encode(v) })
+	}
 	if b, ok, err := x.encodeRouted(v); ok {
 		return b, err
 	}

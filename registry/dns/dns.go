@@ -8,19 +8,27 @@
 // weights; a sole record with the target "." is an empty list (RFC 2782).
 // Options are
 //
-//	interval=30s    time between lookups, 30 s unless given, at least 100 ms
-//	transport=tcp   the transport of the endpoints; tcp unless given
-//	protocol=grpc   the protocol of the endpoints; tandem's own unless given
+//	interval=30s     longest time between lookups, 30 s unless given, at least 100 ms
+//	server=host:port the name server to ask instead of the system's; of several,
+//	                 with commas between them, the next is asked when one fails
+//	transport=tcp    the transport of the endpoints; tcp unless given
+//	protocol=grpc    the protocol of the endpoints; tandem's own unless given
 //
-// Intervals vary by a tenth, so that many clients don't ask at the same time. A failed
-// lookup (a name without records is one) delivers a Snapshot with Err and is retried
-// after 1 s, 2 s and so on up to the interval. When a client has lost its last
-// connection, the name is looked up at once and, while no instance can be reached,
-// again after 1 s, 2 s and so on up to the interval.
+// # Lookups
 //
-// The time to live of DNS records is not used, because Go's resolver does not report
-// it. Where names change more often than every 30 s, set a shorter interval; the
-// system's DNS cache, if there is one, applies the time to live.
+// A name is looked up again when the time to live of its records has passed, after a second at
+// least, and after the interval at the latest. Where Go can't see the time to live, because it
+// leaves lookups to the C library or the system, the interval counts alone. Intervals vary by a
+// tenth, so that many clients don't ask at the same time. When a client has lost its last
+// connection, the name is looked up at once and, while no instance can be reached, again after 1 s,
+// 2 s and so on up to the interval.
+//
+// # Failures
+//
+// A failed lookup delivers a Snapshot with Err, so the last list stays. A name without records
+// (NXDOMAIN, or no record of the type) is an empty list if there were some before, and an error
+// while there were none, because the name may be misspelled. Both are retried after 1 s, 2 s and so
+// on up to the interval. A client doubts a list that becomes empty: see [adapter.Keeper].
 //
 // An instance's ID is transport://address.
 package dns
@@ -46,7 +54,8 @@ import (
 const (
 	defaultInterval = 30 * time.Second // time between lookups; the option interval overrides it
 	minInterval     = 100 * time.Millisecond
-	timeout         = 5 * time.Second // timeout of one lookup
+	minTTL          = time.Second     // a shorter time to live counts as this
+	timeout         = 5 * time.Second // timeout of one lookup, at all servers
 	firstRetry      = time.Second     // pause after the first failure; doubles with each further failure
 )
 
@@ -79,19 +88,31 @@ func (r resolver) Poll(ctx context.Context, target registry.Target, now <-chan s
 	if err != nil {
 		return err
 	}
+	if err := r.serves(&q, target); err != nil {
+		return err
+	}
 	feed := adapter.NewFeed(update)
 	failures, prompts := 0, 0 // both in a row
+	listed := false
+	longest := q.interval
 	for {
-		list, err := q.ask(ctx, r.lookup)
+		list, t, err := r.ask(ctx, &q)
+		q.interval = longest
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case listed && isNotFound(err):
+			failures++
+			feed.List(nil)
 		case err != nil:
 			failures++
 			feed.Fail(fmt.Errorf("dns registry: %w", err))
 		default:
-			failures = 0
+			failures, listed = 0, true
 			feed.List(list)
+			if ttl, known := t.ttl(); known {
+				q.interval = min(longest, max(ttl, minTTL))
+			}
 		}
 		prompted, err := q.rest(ctx, now, failures, prompts)
 		if err != nil {
@@ -103,9 +124,50 @@ func (r resolver) Poll(ctx context.Context, target registry.Target, now <-chan s
 	}
 }
 
-func (resolver) Check(target registry.Target) error {
-	_, err := parse(target)
-	return err
+// isNotFound reports whether a name server has said that there is no such record.
+func isNotFound(err error) bool {
+	e, is := errors.AsType[*net.DNSError](err)
+	return is && e.IsNotFound && !e.IsTemporary && !e.IsTimeout
+}
+
+// ask looks the name up once, at the servers of the target in turn, if there are any, until one
+// answers. The tap knows the time to live; it is nil if nothing does.
+func (r resolver) ask(ctx context.Context, q *query) (list []tandem.Instance, t *tap, err error) {
+	n, ok := r.lookup.(*net.Resolver)
+	if !ok {
+		list, err = q.ask(ctx, r.lookup, timeout)
+		return list, nil, err
+	}
+	if len(q.servers) == 0 {
+		t = new(tap)
+		list, err = q.ask(ctx, t.tapped(n, ""), timeout)
+		return list, t, err
+	}
+	for range q.servers {
+		t = new(tap)
+		list, err = q.ask(ctx, t.tapped(n, q.servers[0]), timeout/time.Duration(len(q.servers)))
+		if err == nil || isNotFound(err) || ctx.Err() != nil {
+			break
+		}
+		q.servers = append(q.servers[1:], q.servers[0]) // the one that answers stays the first
+	}
+	return list, t, err
+}
+
+// serves fails for a query that the resolver's Lookup can't make.
+func (r resolver) serves(q *query, target registry.Target) error {
+	if _, ok := r.lookup.(*net.Resolver); !ok && len(q.servers) > 0 {
+		return wrong(target, "the option server needs a *net.Resolver, and ResolverWith was given a %T", r.lookup)
+	}
+	return nil
+}
+
+func (r resolver) Check(target registry.Target) error {
+	q, err := parse(target)
+	if err != nil {
+		return err
+	}
+	return r.serves(&q, target)
 }
 
 // query is a parsed dns target.
@@ -113,11 +175,12 @@ type query struct {
 	name     string
 	port     string // "" for SRV
 	interval time.Duration
+	servers  []string        // name servers to ask; none for the system's
 	endpoint tandem.Endpoint // the endpoint of every instance, without the address
 }
 
 func parse(target registry.Target) (query, error) {
-	options, err := target.Options("interval", "transport", "protocol")
+	options, err := target.Options("interval", "transport", "protocol", "server")
 	if err != nil {
 		return query{}, err
 	}
@@ -130,6 +193,14 @@ func parse(target registry.Target) (query, error) {
 		q.interval, err = time.ParseDuration(text)
 		if err != nil || q.interval < minInterval {
 			return q, wrong(target, "bad interval %.20q: want a duration of at least %v", text, minInterval)
+		}
+	}
+	if text := options["server"]; text != "" {
+		q.servers = strings.Split(text, ",")
+		for _, s := range q.servers {
+			if _, err := netip.ParseAddrPort(s); err != nil {
+				return q, wrong(target, "bad server %.60q: want addresses with ports, such as 10.96.0.10:53", s)
+			}
 		}
 	}
 	if strings.HasPrefix(q.name, "_") && !strings.Contains(q.name, ":") {
@@ -186,7 +257,7 @@ func (q query) rest(ctx context.Context, now <-chan struct{}, failures, prompts 
 }
 
 // ask looks the name up once.
-func (q query) ask(ctx context.Context, lookup Lookup) ([]tandem.Instance, error) {
+func (q query) ask(ctx context.Context, lookup Lookup, timeout time.Duration) ([]tandem.Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if q.port == "" {
@@ -195,8 +266,17 @@ func (q query) ask(ctx context.Context, lookup Lookup) ([]tandem.Instance, error
 	return q.askIP(ctx, lookup)
 }
 
+// fqdn returns the name to look up. The system's list of domains to search is for its own name
+// servers.
+func (q query) fqdn() string {
+	if _, err := netip.ParseAddr(q.name); err == nil || len(q.servers) == 0 || strings.HasSuffix(q.name, ".") {
+		return q.name
+	}
+	return q.name + "."
+}
+
 func (q query) askIP(ctx context.Context, lookup Lookup) ([]tandem.Instance, error) {
-	addrs, err := lookup.LookupNetIP(ctx, "ip", q.name)
+	addrs, err := lookup.LookupNetIP(ctx, "ip", q.fqdn())
 	if err == nil && len(addrs) == 0 {
 		err = fmt.Errorf("%s has no address", q.name)
 	}
@@ -213,7 +293,7 @@ func (q query) askIP(ctx context.Context, lookup Lookup) ([]tandem.Instance, err
 func (q query) askSRV(ctx context.Context, lookup Lookup) ([]tandem.Instance, error) {
 	// net.Resolver drops invalid records and then returns the others together
 	// with an error. The others are valid.
-	_, records, err := lookup.LookupSRV(ctx, "", "", q.name)
+	_, records, err := lookup.LookupSRV(ctx, "", "", q.fqdn())
 	if len(records) == 0 {
 		return nil, cmp.Or(err, errors.New(q.name+" has no SRV record"))
 	}

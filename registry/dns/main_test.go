@@ -3,6 +3,7 @@ package dns
 import (
 	"context"
 	"errors"
+	"flag"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,15 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Parallel tests wait most of the time, so the limit does not depend on the number of
+	// processors.
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // mustParse parses a valid target.
 func mustParse(t testing.TB, s string) registry.Target {

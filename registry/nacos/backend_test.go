@@ -277,12 +277,17 @@ type relay struct {
 
 	mu   sync.Mutex
 	cut  bool
-	open map[net.Conn]bool
+	open map[net.Conn]bool // true for those of clients
 }
 
 func newRelay(t testing.TB, to string) *relay {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return newRelayAt(t, "127.0.0.1:0", to)
+}
+
+func newRelayAt(t testing.TB, address, to string) *relay {
+	t.Helper()
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,9 +317,11 @@ func (r *relay) setCut(cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cut = cut
-	for conn := range r.open {
-		if cut {
-			conn.Close()
+	for _, ofClient := range []bool{true, false} { // clients lose theirs before the server can say so
+		for conn, is := range r.open {
+			if cut && is == ofClient {
+				conn.Close()
+			}
 		}
 	}
 }
@@ -337,7 +344,7 @@ func (r *relay) serve(in net.Conn) {
 		r.mu.Unlock()
 		return
 	}
-	r.open[in], r.open[out] = true, true
+	r.open[in], r.open[out] = true, false
 	r.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() { io.Copy(out, in); out.Close() })

@@ -128,6 +128,6 @@ func ExampleNew() {
 	_, err = nacos.New("nacos://10.0.0.1/Greeter")
 	fmt.Println(err)
 	// Output:
-	// target "nacos://10.0.0.1:8848/shop/Greeter?tll=5s": unknown option "tll"; there are namespace, cluster, context, ttl, poll
+	// target "nacos://10.0.0.1:8848/shop/Greeter?tll=5s": unknown option "tll"; there are namespace, cluster, context, ttl, poll, api
 	// target "nacos://10.0.0.1/Greeter": bad server "10.0.0.1": want host:port, separated by commas
 }

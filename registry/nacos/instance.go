@@ -149,7 +149,11 @@ func collectHosts(list []json.RawMessage, refuse func(key string, reason error))
 			refuse(h.address().String(), err)
 			continue
 		}
-		found[h.address().String()] = in
+		at := h.address().String()
+		if before, twice := found[at]; twice && before.Started.After(in.Started) {
+			continue // over gRPC, each of two processes may list the address
+		}
+		found[at] = in
 	}
 	dropTwins(found, refuse)
 	return found

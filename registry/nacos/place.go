@@ -19,6 +19,7 @@ type place struct {
 	servers                            string // base URLs, separated by commas
 	namespace, group, service, cluster string // "" is Nacos's default
 	ttl, poll                          time.Duration
+	grpc                               bool // api=grpc
 }
 
 // Nacos's rules for names, without the characters that must be escaped in a target.
@@ -31,7 +32,7 @@ var (
 
 // parse reads a target. The resolver's options are its defaults.
 func (r *resolver) parse(t registry.Target) (place, error) {
-	options, err := t.Options("namespace", "cluster", "context", "ttl", "poll")
+	options, err := t.Options("namespace", "cluster", "context", "ttl", "poll", "api")
 	if err != nil {
 		return place{}, err
 	}
@@ -53,6 +54,13 @@ func (r *resolver) read(t registry.Target, options map[string]string) (p place, 
 		if *to = options[option]; *to != "" && !plainName.MatchString(*to) {
 			return p, fmt.Errorf("bad %s %.70q: want at most 64 letters, digits, '_' or '-'", option, *to)
 		}
+	}
+	switch options["api"] {
+	case "", "http":
+	case "grpc":
+		p.grpc = true
+	default:
+		return p, fmt.Errorf("bad api %.20q: want http or grpc", options["api"])
 	}
 	p.ttl, err = span("ttl", options["ttl"], cmp.Or(r.ttl, 15*time.Second), time.Second, 10*time.Minute)
 	if err != nil {

@@ -2,6 +2,7 @@ package nacos
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ type servers struct {
 	current atomic.Uint32 // index of the base to try first: the one that responded last, or the one after those that failed
 	most    int64         // bytes; limit of a response
 	login   *login        // nil without WithAuth
+	tls     *tls.Config   // nil without TLS
 	held    chan struct{} // has a token for each request that Nacos may keep waiting
 	swaps   atomic.Bool   // Nacos compares by casMd5 before it publishes; see checkSwaps
 }
@@ -38,7 +40,7 @@ type servers struct {
 // dial returns the servers at the addresses, which are base URLs separated by
 // commas. It connects to none yet.
 func (o *options) dial(addresses string) *servers {
-	s := &servers{bases: strings.Split(addresses, ","), most: maxAnswer, held: make(chan struct{}, maxHeld)}
+	s := &servers{bases: strings.Split(addresses, ","), most: maxAnswer, tls: o.tls, held: make(chan struct{}, maxHeld)}
 	s.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: requestTimeout}).DialContext,

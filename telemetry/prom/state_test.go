@@ -13,6 +13,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/once"
 	"github.com/tandem-rpc/tandem/plugin/metrics"
 	"github.com/tandem-rpc/tandem/plugin/trace"
 	"github.com/tandem-rpc/tandem/registry"
@@ -51,7 +52,9 @@ func cluster(t *testing.T) *prometheus.Registry {
 		<-served
 	})
 	all := prometheus.NewPedanticRegistry()
-	all.MustRegister(prom.Collector(m), prom.ServerCollector(srv), prom.ClientCollector(c))
+	all.MustRegister(prom.Collector(m), prom.ServerCollector(srv), prom.ClientCollector(c),
+		prom.OnceCollector(once.New(once.NewMemory(once.MemoryConfig{}))))
+	all.MustRegister(identityState(t)...)
 	return all
 }
 

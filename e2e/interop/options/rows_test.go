@@ -2,6 +2,7 @@ package options
 
 import (
 	"context"
+	"crypto/tls"
 	"maps"
 	"runtime"
 	"slices"
@@ -274,21 +275,29 @@ func called(c *cell) (bool, error) {
 	return err == nil, err
 }
 
+// clientTLS returns a row for an option by which a client uses TLS.
+func clientTLS(option func(c *cell) client.Option) row {
+	return row{
+		prepare: func(c *cell) {
+			if c.network != "quic" {
+				c.serverOpts = []server.Option{server.WithTLS(c.tls[0])}
+			}
+			c.clientOpts = []client.Option{option(c)}
+		},
+		effect: func(c *cell) (bool, error) {
+			_, err := c.call("T.Echo", "x")
+			return err == nil && c.last().Peer.TLS != nil, err
+		},
+	}.refusedBy(noTLS)
+}
+
 func clientRows() map[string]row {
 	json := func(*cell) client.Option { return client.WithCodec(codec.JSON()) }
 	return map[string]row{
-		"client.WithTLS": row{
-			prepare: func(c *cell) {
-				if c.network != "quic" {
-					c.serverOpts = []server.Option{server.WithTLS(c.tls[0])}
-				}
-				c.clientOpts = []client.Option{client.WithTLS(c.tls[1])}
-			},
-			effect: func(c *cell) (bool, error) {
-				_, err := c.call("T.Echo", "x")
-				return err == nil && c.last().Peer.TLS != nil, err
-			},
-		}.refusedBy(noTLS),
+		"client.WithTLS": clientTLS(func(c *cell) client.Option { return client.WithTLS(c.tls[1]) }),
+		"client.WithTLSFrom": clientTLS(func(c *cell) client.Option {
+			return client.WithTLSFrom(func() (*tls.Config, error) { return c.tls[1], nil })
+		}),
 		"client.WithCodec": forClient(json, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"), // JSON is the only codec
 		"client.WithCompression Usual": forClient(func(c *cell) client.Option {
 			return client.WithCompression(client.Compression{Usual: press{compress.Gzip(), c}})
@@ -327,12 +336,12 @@ func clientRows() map[string]row {
 		}.but("WithID: " + noBack),
 		"client.WithService": forClient(func(*cell) client.Option { return client.WithService("C", service{}) }, called).but("WithService and WithFunc: " + noBack),
 		"client.WithFunc":    forClient(func(*cell) client.Option { return client.WithFunc("C.Hi", hi) }, called).but("WithService and WithFunc: " + noBack),
-		"client.WithServingPlugins": row{
+		"client.WithPlugins Serving": row{
 			prepare: func(c *cell) {
-				c.clientOpts = []client.Option{client.WithFunc("C.Hi", hi), client.WithServingPlugins(plugin{c})}
+				c.clientOpts = []client.Option{client.WithFunc("C.Hi", hi), client.WithPlugins(client.Serving{plugin{c}})}
 			},
 			effect: counts("T.Back", "x"),
-		}.but("WithServingPlugins: " + noBack),
+		}.but("WithPlugins: Serving: " + noBack),
 		"client.WithConnections PerInstance": forClient(func(*cell) client.Option { return client.WithConnections(client.Connections{PerInstance: 3}) }, func(c *cell) (bool, error) {
 			d, err := c.dial()
 			if err != nil {
