@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos test-kubernetes short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood spellings demo sim sim-check bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test test-beside interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-observe test-triple test-registries registry-outage test-nacos test-kubernetes short lint fix fmt vet cross cross-all tidy outdated generated docs site console console-check console-e2e console-figures console-picture faults faults-inputs faults-inputs-http faults-short faults-soak fuzz session-soak bombs flood spellings demo sim sim-large sim-check scale bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -323,7 +323,15 @@ demo: ## Run the demo: a cluster under fire, and no call lost
 
 sim: ## Play clusters in trouble in virtual time: fail if a figure is missed, write docs/sim
 	$(GO) run ./internal/sim/cmd/sim -out docs/sim
+	$(GO) run ./internal/sim/cmd/sim -large -out docs/sim
 	$(GO) run ./bench draw docs/sim <docs/sim/charts.json
+	$(GO) run ./bench draw docs/sim <docs/sim/large.json
+
+sim-large: ## Play the large scenarios of the simulator and every planted fault, which takes many minutes
+	$(GO) test -timeout 60m -v -run TestLargeScenarios ./internal/sim -large
+
+scale: ## Measure real clients and servers: thousands of connections, lists of 10,000 instances
+	$(GO) test -count=1 -timeout 20m -v ./internal/scale -large
 
 sim-check: ## Play every scenario of the simulator and every planted fault: fail if a figure is missed, or if docs/sim is not what is played
 	$(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) ./internal/sim -all

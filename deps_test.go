@@ -109,6 +109,7 @@ var importTable = []row{
 	{layer: 7, folder: "internal/sim/cmd/sim"},
 
 	{layer: 8, folder: "client/debug"},
+	{layer: 8, folder: "internal/scale", foreign: []string{goleakModule}},
 	{layer: 8, folder: "tandemtest", foreign: []string{goleakModule}},
 	{layer: 8, folder: "transport/tlsfiles"},
 	{layer: 8, folder: "transport/transporttest", foreign: []string{goleakModule}},

@@ -12,7 +12,7 @@ import (
 // Run with -cpu 1,2. The goal is 30 ns a pick, whatever the number of nodes.
 func BenchmarkPick(b *testing.B) {
 	for _, p := range append(policies(), Sticky(P2C())) {
-		for _, n := range []int{10, 100, 1000} {
+		for _, n := range []int{10, 100, 1000, 10_000} {
 			even, mixed := make([]int, n), make([]int, n)
 			for i := range mixed {
 				mixed[i] = 1 + i%7*50
@@ -32,6 +32,7 @@ func benchmarkPick(b *testing.B, p Policy, nodes []*Node) {
 	picker, call := p.Build(nodes), new(tandem.Call)
 	usable := func(n *Node) bool { return n.Stats != nil }
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if picker.Pick(call, usable) == nil {

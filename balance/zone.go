@@ -30,7 +30,9 @@ const zoneUsable = 0.7
 //
 // The usable ones are counted on average once in as many picks as there are local instances.
 // Instances without a zone are a zone of their own. If zone is "", or has no instance, next
-// chooses among all. Each zone has its own picker of next.
+// chooses among all. Each zone has its own picker of next. If next connects to a part of the
+// instances, the client has a part of its zone, and of each other zone; with more than four zones,
+// one of all others together, from which calls that leave the zone choose.
 func Zone(zone string, next Policy) Policy { return zoned{wrapper{next}, zone} }
 
 type zoned struct {
@@ -41,7 +43,10 @@ type zoned struct {
 
 func (p zoned) Name() string { return p.named("zone") }
 
-// Needs narrows each zone.
+// zonesApart is the number of zones up to which each other zone is narrowed separately.
+const zonesApart = 4
+
+// Needs narrows the local zone, and each of the others, or all others together if there are many.
 func (p zoned) Needs() Needs {
 	next := p.next.Needs()
 	own := next
@@ -53,7 +58,16 @@ func (p zoned) Needs() Needs {
 		if !slices.ContainsFunc(instances, func(in tandem.Instance) bool { return p.zone != "" && in.Zone == p.zone }) {
 			return next.Narrow(instances)
 		}
-		return next.narrowBy(instances, func(i int) string { return instances[i].Zone })
+		zones := map[string]bool{}
+		for _, in := range instances {
+			zones[in.Zone] = true
+		}
+		return next.narrowBy(instances, func(i int) string {
+			if zone := instances[i].Zone; zone == p.zone || len(zones) <= zonesApart {
+				return zone
+			}
+			return "others" + p.zone // not the name of the local zone
+		})
 	}
 	return own
 }

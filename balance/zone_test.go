@@ -118,3 +118,42 @@ func TestZoneNarrows(t *testing.T) {
 		t.Errorf("%d left in an unknown zone", n)
 	}
 }
+
+// With many zones a client connects to a part of its own and to one of all others, and its calls
+// find the others when its zone is lost.
+func TestZoneNarrowsManyZones(t *testing.T) {
+	var list []tandem.Instance
+	nodes := map[string]*Node{}
+	for z := range 50 {
+		for i := range 20 {
+			in := tandem.Instance{ID: fmt.Sprintf("z%d-%d", z, i), Zone: fmt.Sprint("z", z)}
+			list = append(list, in)
+			nodes[in.ID] = &Node{Instance: in, Stats: new(Stats)}
+		}
+	}
+	connected, local := map[*Node]bool{}, 0
+	policy := Zone("z7", Subset(5, "me", P2C()))
+	for _, in := range policy.Needs().Narrow(list) {
+		connected[nodes[in.ID]] = true
+		if in.Zone == "z7" {
+			local++
+		}
+	}
+	if len(connected) != 10 || local != 5 {
+		t.Fatalf("%d connections, %d of them local, want 10 and 5", len(connected), local)
+	}
+	var all []*Node
+	for _, in := range list {
+		all = append(all, nodes[in.ID])
+	}
+	picker := policy.Build(all)
+	got := count(picker, 10_000, func(n *Node) bool { return connected[n] && n.Instance.Zone != "z7" })
+	if len(got) != 5 {
+		t.Errorf("without its zone, calls go to %d of 5 connected instances", len(got))
+	}
+	for id, n := range got {
+		if n < 200 {
+			t.Errorf("%s got %d of 10,000 calls", id, n)
+		}
+	}
+}

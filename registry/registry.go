@@ -28,7 +28,7 @@ import (
 
 // MaxInstances is the largest number of instances of one list. Further
 // instances are dropped.
-const MaxInstances = 5000
+const MaxInstances = 20_000
 
 // ErrTaken is the error of Register when another server is known to be listed under
 // the same ID, and the registry does not let the later server replace it.

@@ -62,6 +62,16 @@ func Report(w io.Writer, results []Result, o Options) {
 		simulated += r.Simulated
 	}
 	fmt.Fprintf(w, head, len(results), simulated.Seconds(), float64(events)/1e6, o.Seed)
+	reportBody(w, results)
+}
+
+// ReportLarge writes the results of the large scenarios as Report does.
+func ReportLarge(w io.Writer, results []Result, o Options) {
+	fmt.Fprintf(w, largeHead, o.Seed)
+	reportBody(w, results)
+}
+
+func reportBody(w io.Writer, results []Result) {
 	fmt.Fprint(w, "\n| scenario | figure | wanted | seen | naive | verdict |\n|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		for i, f := range r.Figures {
@@ -87,6 +97,14 @@ func Charts(results []Result) ([]byte, error) {
 	text = bytes.ReplaceAll(text, []byte(`,{"name":"`), []byte(",\n{\"name\":\"")) // each plot and each series on a line of its own
 	return append(text, '\n'), err
 }
+
+const largeHead = `# Large fleets in virtual time
+
+<!-- made by "make sim"; do not edit -->
+
+As [the other scenarios](README.md), seed %d; these take minutes, and CI does not play them. What the figures mean for a system
+is in [beyond one cluster](../explanation/beyond-one-cluster.md).
+`
 
 const head = `# Policies in virtual time
 

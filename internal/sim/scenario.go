@@ -133,10 +133,13 @@ func (f Figure) Show(v float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.4g %s", v, f.Unit), " ")
 }
 
-// Scenarios returns all scenarios, in the order of the report.
+// Large returns the scenarios that take minutes, which have a report of their own.
+func Large() []*Scenario { return []*Scenario{scaleLarge()} }
+
+// Scenarios returns all scenarios but the large ones, in the order of the report.
 func Scenarios() []*Scenario {
 	return append([]*Scenario{
 		slowNode(), newcomer(), errorNode(), zoneLoss(), massRestart(), loadSpike(), staleReports(),
-		retryStorm(), layers(), metastable(), reconnectHerd(), listCollapse(), weights(),
+		retryStorm(), layers(), metastable(), reconnectHerd(), listCollapse(), weights(), scale(),
 	}, floods()...)
 }

@@ -14,6 +14,8 @@ import (
 
 var all = flag.Bool("all", false, "play every scenario and planted fault, and compare with the report; make sim-check does")
 
+var long = flag.Bool("large", false, "play the large scenarios and their planted faults, which takes many minutes; make sim-large does")
+
 // light are the scenarios for short runs.
 var light = []string{"slow-node", "metastable", "reconnect-herd", "list-collapse"}
 
@@ -89,6 +91,24 @@ func TestPlantedFaultsAreSeen(t *testing.T) {
 				missed := s.Missed(s.Run(Options{Seed: 1, Fault: fault}))
 				if len(missed) == 0 {
 					t.Error("all figures are reached")
+				}
+				t.Log(strings.Join(missed, "; "))
+			})
+		}
+	}
+}
+
+// The large scenarios reach their figures, and each planted fault makes one miss.
+func TestLargeScenarios(t *testing.T) {
+	if !*long {
+		t.Skip("it takes many minutes: make sim-large")
+	}
+	for _, s := range Large() {
+		for _, fault := range append([]string{""}, s.Faults...) {
+			t.Run(s.Name+"/"+fault, func(t *testing.T) {
+				missed := s.Missed(s.Run(Options{Seed: 1, Fault: fault}))
+				if (len(missed) > 0) != (fault != "") {
+					t.Errorf("missed: %q", missed)
 				}
 				t.Log(strings.Join(missed, "; "))
 			})

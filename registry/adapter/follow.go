@@ -25,13 +25,28 @@ type Follower struct {
 	// watch: the target can never work.
 	Session func(ctx context.Context, m *Mirror) error
 	// Settle is the least time between two deliveries; the changes of that time
-	// are delivered together. It is 200 ms when 0.
+	// are delivered together. It is 200 ms when 0, and longer for long lists: see Pace.
 	Settle time.Duration
-	// Relist is the longest time of one session, 45 s when 0. The next session
-	// reads the whole list again, so that a missed change is noticed. The time of
-	// a session is random, at least half of Relist.
+	// Relist is the longest time of one session, 45 s when 0, and longer for long lists. The
+	// next session reads the whole list again, so that a missed change is noticed. The time
+	// of a session is random, at least half of Relist.
 	Relist time.Duration
 	Log    *slog.Logger // gets a line for every entry that is dropped; may be nil
+}
+
+// unhurried is the number of instances up to which Settle and Relist apply as they are.
+const unhurried = 1000
+
+// Pace returns Settle and Relist for a list of that many instances: beyond 1,000 instances both
+// grow in proportion to the list. So the work of a client, and what it reads of the registry, do
+// not grow with the list.
+func (f Follower) Pace(instances int) (settle, relist time.Duration) {
+	settle, relist = orElse(f.Settle, 200*time.Millisecond), orElse(f.Relist, 45*time.Second)
+	if instances > unhurried {
+		settle = settle * time.Duration(instances) / unhurried
+		relist = relist * time.Duration(instances) / unhurried
+	}
+	return settle, relist
 }
 
 // errRelist is the cause for which a session's context ends after its time.
@@ -48,7 +63,6 @@ const (
 // and the failures of Session to update, one call at a time. It returns ctx's error. A
 // resolver's Watch consists of a call of Follow.
 func (f Follower) Follow(ctx context.Context, update func(registry.Snapshot)) error {
-	f.Settle, f.Relist = orElse(f.Settle, 200*time.Millisecond), orElse(f.Relist, 45*time.Second)
 	if f.Log == nil {
 		f.Log = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +110,8 @@ func orElse(d, otherwise time.Duration) time.Duration {
 
 // session runs Session once and delivers the mirrored list until Session returns.
 func (f Follower) session(ctx context.Context, m *Mirror, feed *Feed) error {
-	limit := f.Relist/2 + rand.N(f.Relist/2+1)
+	_, relist := f.Pace(m.length()) // 0 before the first list
+	limit := relist/2 + rand.N(relist/2+1)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errRelist)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -116,7 +131,8 @@ func (f Follower) session(ctx context.Context, m *Mirror, feed *Feed) error {
 		select {
 		case <-news:
 			feed.List(m.list())
-			settled = time.After(f.Settle)
+			settle, _ := f.Pace(m.length())
+			settled = time.After(settle)
 		case <-settled:
 			settled = nil
 		case err := <-ended:
@@ -241,6 +257,12 @@ func (m *Mirror) takeNews() bool {
 	default:
 		return false
 	}
+}
+
+func (m *Mirror) length() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.entries)
 }
 
 func (m *Mirror) list() []tandem.Instance {

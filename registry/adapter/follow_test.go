@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +140,38 @@ func TestFollowRelists(t *testing.T) {
 		synctest.Wait()
 		if want := []registry.Snapshot{{Instances: members("a"), Revision: 1}, {Instances: members("a", "b"), Revision: 2}}; !reflect.DeepEqual(news.all(), want) {
 			t.Errorf("delivered %+v\nwant %+v", news.all(), want)
+		}
+	})
+}
+
+// A list of 3,000 instances is delivered and read again a third as often as one of 1,000.
+func TestFollowIsSlowerForLongLists(t *testing.T) {
+	long := map[string]tandem.Instance{}
+	for i := range 3 * unhurried {
+		id := fmt.Sprint("i", i)
+		long[id] = members(id)[0]
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var sessions, changes atomic.Int64
+		news := follow(t, Follower{Name: "test registry", Session: func(ctx context.Context, m *Mirror) error {
+			session := sessions.Add(1)
+			m.Replace(maps.Clone(long))
+			for session == 2 && changes.Load() < 100 { // 10 s of changes
+				m.Set("i0", members(fmt.Sprint("i0-", changes.Add(1)))[0])
+				pause(ctx, 100*time.Millisecond)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		time.Sleep(56 * time.Second) // the length is not known before the first session
+		synctest.Wait()
+		if n, s := len(news.all()), sessions.Load(); s != 2 || n < 12 || n > 25 {
+			t.Errorf("%d sessions; 100 changes in 10 s were delivered as %d lists, want one in 600 ms", s, n)
+		}
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if s := sessions.Load(); s < 10 || s > 18 {
+			t.Errorf("%d sessions in 20 minutes, want one in 67 to 135 s", s)
 		}
 	})
 }

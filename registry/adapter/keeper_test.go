@@ -237,7 +237,7 @@ func TestKeeperDropsInvalidInstances(t *testing.T) {
 func TestKeeperIsBounded(t *testing.T) {
 	b := newKeeperTest(t)
 	for i := range 5 {
-		b.list(numbered(i*10_000, i*10_000+registry.MaxInstances+1000)...)
+		b.list(numbered(2*i*registry.MaxInstances, (2*i+1)*registry.MaxInstances+1000)...)
 	}
 	v := b.list()
 	if n := len(v.Instances); n != registry.MaxInstances {

@@ -1,9 +1,10 @@
 // Sim plays clusters in trouble in virtual time and reports what the policies did.
 //
-//	sim [-out DIR] [-seed N] [-only NAME] [-fault NAME]
+//	sim [-out DIR] [-seed N] [-large] [-only NAME] [-fault NAME]
 //
 // It ends with status 1 when a figure is missed. With -out it writes the report
-// and the data of its plots there.
+// and the data of its plots there. With -large it plays the scenarios that take minutes, whose
+// report is large.md.
 package main
 
 import (
@@ -30,12 +31,17 @@ func run(args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	out := flags.String("out", "", "write the report (README.md) and the data of its plots (charts.json) into this folder")
 	seed := flags.Uint64("seed", 1, "decides everything that is drawn")
+	large := flags.Bool("large", false, "play the large scenarios, which take minutes, instead of the others")
 	only := flags.String("only", "", "play only the scenario of this name")
 	fault := flags.String("fault", "", "plant this fault of that scenario")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	scenarios, err := chosen(*only, *fault)
+	all, files := sim.Scenarios(), output{"README.md", "charts.json", sim.Report}
+	if *large {
+		all, files = sim.Large(), output{"large.md", "large.json", sim.ReportLarge}
+	}
+	scenarios, err := chosen(all, *only, *fault)
 	if err != nil {
 		return err
 	}
@@ -46,7 +52,7 @@ func run(args []string, w io.Writer) error {
 		missed += len(r.Missed(r.Outcome))
 	})
 	if *out != "" {
-		if err := write(*out, results, o); err != nil {
+		if err := files.save(*out, results, o); err != nil {
 			return err
 		}
 	}
@@ -57,15 +63,15 @@ func run(args []string, w io.Writer) error {
 }
 
 // chosen returns the scenarios to play.
-func chosen(only, fault string) ([]*sim.Scenario, error) {
+func chosen(all []*sim.Scenario, only, fault string) ([]*sim.Scenario, error) {
 	if only == "" {
 		if fault != "" {
 			return nil, errors.New("-fault needs -only: faults belong to scenarios")
 		}
-		return sim.Scenarios(), nil
+		return all, nil
 	}
 	var names []string
-	for _, s := range sim.Scenarios() {
+	for _, s := range all {
 		names = append(names, s.Name)
 		if s.Name != only {
 			continue
@@ -78,18 +84,24 @@ func chosen(only, fault string) ([]*sim.Scenario, error) {
 	return nil, fmt.Errorf("no scenario %q; there are %q", only, names)
 }
 
-func write(dir string, results []sim.Result, o sim.Options) error {
+// output says how results are written.
+type output struct {
+	report, charts string // names of the files
+	write          func(io.Writer, []sim.Result, sim.Options)
+}
+
+func (f output) save(dir string, results []sim.Result, o sim.Options) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	var report bytes.Buffer
-	sim.Report(&report, results, o)
-	if err := os.WriteFile(filepath.Join(dir, "README.md"), report.Bytes(), 0o644); err != nil {
+	f.write(&report, results, o)
+	if err := os.WriteFile(filepath.Join(dir, f.report), report.Bytes(), 0o644); err != nil {
 		return err
 	}
 	charts, err := sim.Charts(results)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "charts.json"), charts, 0o644)
+	return os.WriteFile(filepath.Join(dir, f.charts), charts, 0o644)
 }
