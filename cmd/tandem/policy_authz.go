@@ -37,17 +37,8 @@ func (f *authzFlags) add(set *pflag.FlagSet) {
 
 // args checks the arguments and the flags: rules need no target.
 func (f *authzFlags) args(cmd *cobra.Command, args []string) error {
-	switch {
-	case f.file != "" && len(args) > 0:
-		return usagef("policy test --authz takes no arguments, got %q", args[0])
-	case f.file != "" && f.method == "":
-		return usagef("policy test --authz wants --method Service.Method")
-	case f.file != "" && (strings.Contains(f.method, "/") || !strings.Contains(f.method, ".")):
-		return usagef("--method: want Service.Method, as the server has registered it, got %q", f.method)
-	case f.file != "" && f.caller == "" && (len(f.claims) > 0 || f.tenant != "" || f.issuer != ""):
-		return usagef("--claim, --tenant and --issuer want --caller")
-	case f.file != "":
-		return nil
+	if f.file != "" {
+		return f.ruleArgs(args)
 	}
 	for _, name := range []string{"method", "claim", "tenant", "issuer"} {
 		if cmd.Flags().Changed(name) {
@@ -55,6 +46,21 @@ func (f *authzFlags) args(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return wantArgs(3, -1)(cmd, args) //nolint:mnd // a policy, a target, and a method at least
+}
+
+// ruleArgs checks them for --authz.
+func (f *authzFlags) ruleArgs(args []string) error {
+	switch {
+	case len(args) > 0:
+		return usagef("policy test --authz takes no arguments, got %q", args[0])
+	case f.method == "":
+		return usagef("policy test --authz wants --method Service.Method")
+	case strings.Contains(f.method, "/") || !strings.Contains(f.method, "."):
+		return usagef("--method: want Service.Method, as the server has registered it, got %q", f.method)
+	case f.caller == "" && (len(f.claims) > 0 || f.tenant != "" || f.issuer != ""):
+		return usagef("--claim, --tenant and --issuer want --caller")
+	}
+	return nil
 }
 
 // decided is what tandem policy test --authz prints.

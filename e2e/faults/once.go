@@ -142,7 +142,7 @@ func (s *storeServer) preparePostgres(addr string) error {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	hba := "local all all trust\nhost all all all trust\n"
+	hba := "local all all trust\nhost all all all trust\n"                                         //nolint:dupword // a word of each column
 	if err := os.WriteFile(filepath.Join(s.data, "pg_hba.conf"), []byte(hba), 0o644); err != nil { //nolint:gosec // the lab's own database
 		return err
 	}

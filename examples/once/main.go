@@ -27,12 +27,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, path string) error {
+func run(ctx context.Context, path string) (err error) {
 	store, err := sqlstore.Open(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer func() { err = errors.Join(err, store.Close()) }()
 	if _, err := store.DB().ExecContext(ctx, "CREATE TABLE IF NOT EXISTS orders (number INTEGER PRIMARY KEY, what TEXT)"); err != nil {
 		return err
 	}
@@ -41,24 +41,26 @@ func run(ctx context.Context, path string) error {
 	if err := server.Handle(srv, "Shop.Place", place); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	go srv.ServeListener(ln)
-	defer srv.Close()
+	go func() { _ = srv.ServeListener(ln) }() // until Close
+	defer func() { err = errors.Join(err, srv.Close()) }()
 
 	c, err := client.Dial("tcp://"+ln.Addr().String(), client.WithFailMode(client.Failover))
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	for _, key := range []string{"order-17", "order-17", "order-18"} {
 		number, err := client.Invoke[int64](ctx, c, "Shop.Place", "tea", client.Key(key))
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s is number %d\n", key, *number)
+		if _, err := fmt.Fprintf(os.Stdout, "%s is number %d\n", key, *number); err != nil {
+			return err
+		}
 	}
 	return nil
 }

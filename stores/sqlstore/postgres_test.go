@@ -43,7 +43,7 @@ func startPostgres(t testing.TB) *postgres {
 	if len(found) == 0 {
 		t.Fatal("there is no Postgres: run make test-stores, which installs it")
 	}
-	dir, err := os.MkdirTemp("", "postgres-")
+	dir, err := os.MkdirTemp("", "postgres-") //nolint:usetesting // the name of its socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}

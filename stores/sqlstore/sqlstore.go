@@ -160,7 +160,8 @@ func (s *Store) create(ctx context.Context, d Dialect) (err error) {
 	}
 	for range 2 {
 		for _, text := range []string{
-			"CREATE TABLE IF NOT EXISTS " + s.table + " (id TEXT PRIMARY KEY, caller TEXT NOT NULL, method TEXT NOT NULL, call_key TEXT NOT NULL, fingerprint TEXT NOT NULL, since BIGINT NOT NULL, answer " + bytes + ")",
+			"CREATE TABLE IF NOT EXISTS " + s.table + " (id TEXT PRIMARY KEY, caller TEXT NOT NULL, method TEXT NOT NULL, " +
+				"call_key TEXT NOT NULL, fingerprint TEXT NOT NULL, since BIGINT NOT NULL, answer " + bytes + ")",
 			"CREATE INDEX IF NOT EXISTS " + s.table + "_since ON " + s.table + " (since)",
 		} {
 			if _, err = s.db.ExecContext(ctx, text); err != nil {
