@@ -138,6 +138,9 @@ func (x *exchange) end(call *tandem.Call, err error) {
 	}
 	x.finish()
 	x.sending.Unlock()
+	if err != nil && x.refused != nil && !x.whole {
+		err = x.refused // as it is: the caller's message was not looked at
+	}
 	x.err = err
 	addMetadata(x.trailer, call.Trailer)
 	if err != nil {
