@@ -138,7 +138,7 @@ func (x *exchange) end(call *tandem.Call, err error) {
 	}
 	x.finish()
 	x.sending.Unlock()
-	if err != nil && x.refused != nil && !x.whole {
+	if err != nil && x.only && x.refused != nil && !x.whole {
 		err = x.refused // as it is: the caller's message was not looked at
 	}
 	x.err = err

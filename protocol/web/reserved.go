@@ -232,7 +232,9 @@ func (in *reserving) tooLarge(size int64) error {
 // refusal is the error of a message that was not read. Of a unary call it says that no
 // handler has run; that of a stream may have received other messages.
 func (in *reserving) refusal(err error) error {
-	in.x.refused = err
+	if in.x.only { // the call reads its message itself
+		in.x.refused = err
+	}
 	if in.x.method.Kind == tandem.Streaming {
 		return toConnect(err)
 	}

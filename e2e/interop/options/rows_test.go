@@ -438,6 +438,8 @@ func shownElsewhere() map[string]string {
 		"client.WithWait": "TestWaitIsBounded", "client.Idempotent": "TestFailover", "client.HashKey": "TestHashKeyOfArguments",
 		"server.MethodReuse": "TestContextIsUsedAgain", "server.MethodSafe": "ExampleServer_Describe", "server.MethodName": "ExampleForMethod",
 		"server.MethodHidden": "ExampleForMethod", "server.ForMethod": "ExampleForMethod", "server.SkipUnsuitable": "ExampleSkipUnsuitable",
-		"server.WithMemory": "TestLargeRequestsWaitForMemory",
+		"server.WithMemory": "TestLargeRequestsWaitForMemory", "server.WithRules": "TestRulesSayWhoMayCall",
+		"server.WithBaggage": "TestBaggageCrosses", "client.WithBaggage": "TestBaggageLeavesForTrustedTargetsOnly",
+		"client.Key": "TestKeysCross", "client.Fingerprint": "ExampleKey",
 	}
 }
