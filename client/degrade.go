@@ -126,7 +126,7 @@ func mark(c *tandem.Call, by string) {
 }
 
 // keyOfCall returns what identifies the request of a call: its arguments, its metadata, and the
-// caller for whom a handler makes it. It returns false if the arguments can't be encoded.
+// caller that a handler makes it for. It returns false if the arguments can't be encoded.
 func keyOfCall(ctx context.Context, o *call.Outgoing, args any) (key kept.Key, ok bool) {
 	buf := buffer.Get()
 	defer buf.Put()

@@ -60,7 +60,7 @@ type Config struct {
 	// that all tokens are refused, as a key that was withdrawn may be among them.
 	MaxStale time.Duration
 	Client   *http.Client // http.Client{} by default; an answer has 5 s in any case
-	Insecure bool         // fetch keys over plain HTTP, too: whoever can change them on the way decides who may call
+	Insecure bool         // fetch keys over plain HTTP, too: an attacker on the way can then name any caller
 
 	Logger *slog.Logger // for what becomes of the keys; none by default
 }
@@ -119,7 +119,7 @@ func (c *Config) complete() error {
 	}
 	switch {
 	case c.Issuer == "":
-		return errors.New("Config.Issuer is empty: whoever owns one of the keys could name any caller")
+		return errors.New("Config.Issuer is empty: the owner of any of the keys could name any caller")
 	case len(c.Audiences) == 0 || slices.Contains(c.Audiences, ""):
 		return errors.New("Config.Audiences is empty: tokens for other services would be accepted")
 	case c.Leeway < 0 || c.Leeway > maxLeeway:

@@ -34,7 +34,7 @@ type keeper struct {
 	cfg    *Config
 	read   func(ctx context.Context) ([]byte, error)
 	every  time.Duration // between two reads
-	again  time.Duration // after one that failed, and at least, whoever asks
+	again  time.Duration // after one that failed, and the least between two
 	stale  time.Duration // how long the last keys are used; 0 for ever
 	wanted chan struct{} // a call asks for keys now
 	stop   context.CancelFunc

@@ -62,7 +62,7 @@ const (
 // TokenOption changes what [Credentials] returns.
 type TokenOption func(*credentials)
 
-// AllowPlaintext sends tokens over connections without TLS, too: everybody on the way can read
+// AllowPlaintext sends tokens over connections without TLS, too: any host on the way can read
 // and use them. It is for connections that leave no machine, such as unix sockets.
 func AllowPlaintext() TokenOption { return func(c *credentials) { c.plaintext = true } }
 

@@ -18,7 +18,7 @@ type Degrade struct {
 }
 
 // Last says how the good answers of a method are kept, by request: its arguments, its metadata, and
-// the caller for whom a handler makes it. The zero fields stand for the defaults.
+// the caller that a handler makes it for. The zero fields stand for the defaults.
 type Last struct {
 	MaxAge  Duration `json:"maxAge,omitzero"`   // 1m by default
 	Entries int      `json:"entries,omitempty"` // of the method; 1000 by default
