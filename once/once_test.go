@@ -265,23 +265,21 @@ func TestMemoryIsForOneInstance(t *testing.T) {
 
 // A retry that finds nothing in the memory does not run: the process may have been restarted.
 func TestMemoryThatWasLost(t *testing.T) {
-	network, s := tandemtest.NewNetwork(t), &shop{}
-	var instances []*tandemtest.Server
-	s.before = func(run int64) error {
-		if run == 1 {
-			for _, i := range instances {
-				i.Cut()
-			}
-		}
-		return nil
-	}
+	network, runs := tandemtest.NewNetwork(t), new(atomic.Int64)
 	for range 2 { // as if each were the other after a restart
-		instances = append(instances, network.Serve("shop", s.register, keeping(once.NewMemory(once.MemoryConfig{OneInstance: true}))))
+		s := &shop{}
+		instance := network.Serve("shop", s.register, keeping(once.NewMemory(once.MemoryConfig{OneInstance: true})))
+		s.before = func(int64) error {
+			if runs.Add(1) == 1 {
+				instance.Cut() // not the other one, which the retry then reaches first
+			}
+			return nil
+		}
 	}
 	c := network.Dial("shop", client.WithFailMode(client.Failover))
 	_, err := place(t, c, "tea", client.Key("k"))
-	if once.ReasonOf(err) != once.Undecided || !tandem.MayHaveExecuted(err) || s.runs.Load() != 1 {
-		t.Fatalf("%v after %d runs", err, s.runs.Load())
+	if once.ReasonOf(err) != once.Undecided || !tandem.MayHaveExecuted(err) || runs.Load() != 1 {
+		t.Fatalf("%v after %d runs", err, runs.Load())
 	}
 }
 
